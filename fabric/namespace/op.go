@@ -32,7 +32,11 @@ type Command struct {
 
 // Op is one of the types below. The set is closed: each has an opcode, a version and an encoding
 // in docs/formats/command.md.
-type Op interface{ opcode() Opcode }
+type Op interface {
+	opcode() Opcode
+	put(w *writer)
+	get(r *reader)
+}
 
 // Opcode tells ops apart in their encoding. Values are never reused.
 type Opcode uint8
