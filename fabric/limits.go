@@ -17,6 +17,10 @@ const (
 	MaxInline = 16 << 10
 )
 
+// ContentXattr is an extended attribute that describes the content of a file: any change of
+// content or size drops it, in the same step. S3 keeps ETag and checksums in it.
+const ContentXattr = "user.spokefs.content"
+
 // Stuck is how long a front end waits on Unavailable or Held before it tells a client to come
 // back, when its protocol can say so.
 const Stuck = 5 * time.Second
