@@ -16,7 +16,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
 // workers is how many readers or writers work at once.
@@ -147,11 +146,6 @@ func (o *object) remove(ctx context.Context, p string) error {
 	return err
 }
 
-// missing says whether err means that a file is not there, by any client.
-func missing(err error) bool {
-	var nsk *types.NoSuchKey
-	return errors.Is(err, os.ErrNotExist) || errors.As(err, &nsk)
-}
 
 // each runs f for every item by workers at once, and returns the first error.
 func each[T any](ctx context.Context, items []T, f func(ctx context.Context, item T) error) error {
