@@ -146,7 +146,6 @@ func (o *object) remove(ctx context.Context, p string) error {
 	return err
 }
 
-
 // each runs f for every item by workers at once, and returns the first error.
 func each[T any](ctx context.Context, items []T, f func(ctx context.Context, item T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
