@@ -53,6 +53,12 @@ type (
 		Session fabric.SessionID
 		Epoch   uint64
 	}
+	// Retired: another start of the same node waits; this one's renewals are refused from now on,
+	// so that it expires (A10).
+	Retired struct {
+		Session fabric.SessionID
+		Epoch   uint64
+	}
 	// Reconnected: the node asks for its events again; unanswered recalls are repeated.
 	Reconnected struct {
 		Session fabric.SessionID
@@ -132,6 +138,7 @@ func (Deposed) event()     {}
 func (Opened) event()      {}
 func (Renewed) event()     {}
 func (Expired) event()     {}
+func (Retired) event()     {}
 func (Reconnected) event() {}
 func (Ticked) event()      {}
 func (Wanted) event()      {}

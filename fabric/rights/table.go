@@ -77,6 +77,7 @@ type session struct {
 	heard    fabric.Instant // h1: the last renewal, or the start of this leadership (A4)
 	seq      uint64         // of the newest grant
 	named    bool
+	retired  bool // its renewals are refused (A10)
 	expiring bool // an Expire is out: nothing more is granted or renewed
 	overdue  int  // recalls not answered in time: renewals are refused (A13)
 	rights   int  // inodes with right != 0
@@ -163,6 +164,10 @@ func (t *Table) Step(now fabric.Instant, e Event, out []Effect) []Effect {
 		return t.renewed(now, e, out)
 	case Expired:
 		return t.expired(now, e, out)
+	case Retired:
+		if s := t.session(e.Session, e.Epoch); s != nil {
+			s.retired = true
+		}
 	case Reconnected:
 		return t.reconnected(e, out)
 	case Ticked:
@@ -243,7 +248,7 @@ func (t *Table) renewed(now fabric.Instant, e Renewed, out []Effect) []Effect {
 	}
 	names := s.named || e.Dropped >= t.term
 	late := !names && now >= t.led.Add(ExpireAfter(t.cfg.Lease))
-	if s.expiring || s.overdue > 0 || late {
+	if s.expiring || s.retired || s.overdue > 0 || late {
 		return append(out, LeaseEffect{Session: s.id, Code: fabric.Unavailable})
 	}
 	s.heard = now

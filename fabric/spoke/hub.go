@@ -21,8 +21,9 @@ type Hub interface {
 	// an inode that is gone has Ino 0.
 	Acquire(ctx context.Context, w []rights.Want) ([]rights.Grant, []namespace.Inode, error)
 	// Lookup follows path from dir and brings all it meets, with D on each directory passed and R
-	// on each inode met, as far as they can be had at once. The last Found is the end of the path
-	// or the first absence. Of a file at the end it brings the first want bytes too (0: none).
+	// on each inode met, as far as they can be had at once. The first Found is dir itself, without a
+	// Name (Ino 0: it is gone); one per step follows, up to the end of the path, the first absence
+	// or what is no directory. Of a file at the end it brings the first want bytes too (0: none).
 	Lookup(ctx context.Context, dir fabric.Ino, path []string, want int) ([]rights.Grant, []namespace.Found, error)
 	// List gives a page of at most n entries from a place on, with R where it can be had; eof says
 	// that no entry follows.
