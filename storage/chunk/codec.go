@@ -44,6 +44,7 @@ func NewCodec(cfg Config) *Codec {
 	if err != nil {
 		panic(err)
 	}
+	enc.EncodeAll([]byte{0}, nil) // makes its workers now, not in the first caller's test bubble
 	return &Codec{enc: enc, dec: dec}
 }
 
