@@ -75,7 +75,7 @@ var table = map[string]rule{
 }
 
 // testOnly may be imported by any test, and by nothing else outside e2e.
-var testOnly = []string{"fabric/fstest", "fabric/memfs", "fabric/hub/logtest", "storage/storagetest", "storage/mem", "storage/disk", "fabric/kv", "fabric/consensus/model", "e2e/..."}
+var testOnly = []string{"fabric/fstest", "fabric/memfs", "storage/chunk", "fabric/hub/logtest", "storage/storagetest", "storage/mem", "storage/disk", "fabric/kv", "fabric/consensus/model", "e2e/..."}
 
 // doors says which packages may import a library; the key is a prefix of its import paths.
 var doors = map[string][]string{
