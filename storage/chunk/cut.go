@@ -24,7 +24,7 @@ type Params struct {
 
 // Default is what new namespaces get; docs/decisions/0002-chunk-size.md has the measurement.
 func Default() Params {
-	return Params{Algorithm: FastCDC, Min: 32 << 10, Mean: 128 << 10, Max: 512 << 10}
+	return Params{Algorithm: FastCDC, Min: 16 << 10, Mean: 64 << 10, Max: 256 << 10}
 }
 
 // minParam keeps the table of chunks of a file sane.
