@@ -152,7 +152,7 @@ func (s *Session) undo(grants []rights.Grant) {
 	}
 	for _, g := range grants {
 		if g.Right&rights.W != 0 {
-			s.n.apply(rights.Undone{Session: s.id, Ino: g.Ino, Seq: g.Seq})
+			s.n.apply(rights.Undone{Session: s.id, Ino: g.Ino})
 		}
 	}
 }

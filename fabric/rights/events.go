@@ -85,11 +85,10 @@ type (
 		Session fabric.SessionID
 		Ino     fabric.Ino
 	}
-	// Undone: a W of a GrantEffect could not be committed, and was not answered.
+	// Undone: a W of a GrantEffect was not committed and never will be, and was not answered.
 	Undone struct {
 		Session fabric.SessionID
 		Ino     fabric.Ino
-		Seq     uint64
 	}
 	// Created: a command that was applied gave the session W on a fresh inode. A GrantEffect
 	// with this ID comes at once.

@@ -54,7 +54,7 @@ func (t *Table) changing(now fabric.Instant, e Changing, out []Effect) []Effect 
 			t.heat(now, i)
 		}
 	}
-	return t.proceed(c, out)
+	return t.proceed(now, c, out)
 }
 
 // heat counts recalls of a directory's rights; a hot one rests (A18).
@@ -72,7 +72,7 @@ func (t *Table) heat(now fabric.Instant, i *inode) {
 }
 
 // proceed lets c go if nobody else holds anything on what it marks.
-func (t *Table) proceed(c *change, out []Effect) []Effect {
+func (t *Table) proceed(now fabric.Instant, c *change, out []Effect) []Effect {
 	if c.proceeded {
 		return out
 	}
@@ -80,12 +80,20 @@ func (t *Table) proceed(c *change, out []Effect) []Effect {
 		c.proceeded = true
 		return append(out, Proceed{ID: c.id, Code: fabric.Fenced})
 	}
+	var waits *inode
 	for _, i := range c.inodes {
 		for _, h := range i.holders {
 			if h.s != c.s && h.right != 0 {
-				return t.tell(c.s, i, &c.told, out)
+				// Asked again: one that gave up W when it was asked to share has R now (seed 130).
+				out = t.recall(now, h, Take, out)
+				if waits == nil {
+					waits = i
+				}
 			}
 		}
+	}
+	if waits != nil {
+		return t.tell(c.s, waits, &c.told, out)
 	}
 	if t.unnamed > 0 && len(c.inodes) > 0 {
 		t.stall(c.inodes[0])
@@ -113,7 +121,7 @@ func (t *Table) unmark(now fabric.Instant, id uint64, out []Effect) []Effect {
 // settle goes on with whatever an event may have made possible on i.
 func (t *Table) settle(now fabric.Instant, i *inode, out []Effect) []Effect {
 	for _, c := range i.changes {
-		out = t.proceed(c, out)
+		out = t.proceed(now, c, out)
 	}
 	blocked := false // by an earlier want: first come, first served
 	kept := i.queue[:0]
@@ -153,7 +161,7 @@ func (t *Table) try(now fabric.Instant, w *want, blocked bool, out []Effect) (bo
 		}
 		return false, t.tell(s, i, &w.told, out)
 	}
-	if blocked || own != nil && own.recalled {
+	if blocked || own != nil && (own.recalled || own.dropping) {
 		return false, t.tell(s, i, &w.told, out)
 	}
 	if clear, more := t.clearFor(now, w, out); !clear {
@@ -201,7 +209,9 @@ func (t *Table) answer(w *want, right Right, out []Effect) []Effect {
 	if right != 0 {
 		h := t.holder(w.i, w.s)
 		t.give(h, right)
-		h.logging = h.logging || right&W != 0
+		if right&W != 0 {
+			h.logging++
+		}
 		g.Seq = h.seq
 	}
 	return append(out, GrantEffect{ID: w.id, Session: w.s.id, Grant: g})

@@ -40,7 +40,8 @@ type (
 	Stopped struct{ Ino fabric.Ino }
 	// Answered: the Ack is about to be sent. What is not in Ack.Kept is not used from here on.
 	Answered struct{ Ack Ack }
-	// Given: rights are about to be released unasked; they are not used from here on.
+	// Given: rights are about to be released unasked; they are not used from here on. The Release
+	// names the seq that Right gave just before.
 	Given struct {
 		Ino   fabric.Ino
 		Right Right
@@ -218,7 +219,12 @@ func (h *Held) Step(now fabric.Instant, e HeldEvent, out []HeldEffect) []HeldEff
 	case Answered:
 		h.answered(e.Ack)
 	case Given:
-		h.keep(e.Ino, ^e.Right)
+		// Grants up to it that are still on their way give nothing: the table takes the Release,
+		// which names this seq, for all of them (seed 18).
+		if x, ok := h.inodes[e.Ino]; ok {
+			h.revoke(e.Ino, x.seq)
+			h.keep(e.Ino, ^e.Right)
+		}
 	}
 	if s := h.State(now); s != h.state {
 		out = append(out, Changed{From: h.state, To: s})
@@ -253,10 +259,15 @@ func (h *Held) meet(t fabric.Term, out []HeldEffect) []HeldEffect {
 	for ino, x := range h.inodes { // order does not matter: no effect, one result
 		if x.right&W == 0 {
 			delete(h.inodes, ino)
-		} else if x.right != W {
-			x.right = W
-			h.inodes[ino] = x
+			continue
 		}
+		x.right = W
+		if x.stopped {
+			// Its return may be in the log already: then the new leader knows of nothing here, and
+			// nothing may stay in use (seed 554).
+			x.kind = Take
+		}
+		h.inodes[ino] = x
 	}
 	return append(out, NewTerm{Term: t})
 }
@@ -320,6 +331,9 @@ func (h *Held) answered(a Ack) {
 	x, ok := h.inodes[a.Ino]
 	if !ok || x.seq > a.Seq || a.Left > 0 {
 		return
+	}
+	if x.recalled && x.kind == Take {
+		a.Kept = 0
 	}
 	h.keep(a.Ino, a.Kept)
 }

@@ -63,7 +63,7 @@ func (t *Table) reduce(now fabric.Instant, h *holder, kept Right, out []Effect) 
 		return out
 	}
 	h.dropping = true
-	if h.logging {
+	if h.logging > 0 {
 		return out // the DropW must come after the GrantW: Logged sends it
 	}
 	return append(out, DropWEffect{Session: h.s.id, Ino: h.i.ino})
@@ -93,30 +93,41 @@ func (t *Table) logged(e Logged, out []Effect) []Effect {
 		return out
 	}
 	h := t.find(e.Ino, s)
-	if h == nil || !h.logging {
+	if h == nil || h.logging == 0 {
 		return out
 	}
-	h.logging = false
-	if h.dropping {
+	h.logging--
+	h.logged = true
+	if h.dropping && h.logging == 0 {
 		out = append(out, DropWEffect{Session: s.id, Ino: e.Ino})
 	}
 	return out
 }
 
+// undone takes one grant of W back; what another one has logged, or may yet, stays.
 func (t *Table) undone(now fabric.Instant, e Undone, out []Effect) []Effect {
 	s := t.sessions[e.Session]
 	if s == nil {
 		return out
 	}
 	h := t.find(e.Ino, s)
-	if h == nil || h.seq != e.Seq {
+	if h == nil || h.logging == 0 {
+		return out
+	}
+	h.logging--
+	switch {
+	case h.logging > 0:
+		return out
+	case h.logged && h.dropping:
+		return append(out, DropWEffect{Session: s.id, Ino: e.Ino})
+	case h.logged:
 		return out
 	}
 	right := h.right &^ W
 	if h.dropping {
 		right = h.kept
 	}
-	h.logging, h.dropping = false, false
+	h.dropping = false
 	t.setRight(h, right)
 	return t.gaveWay(now, h, out)
 }
@@ -128,6 +139,7 @@ func (t *Table) created(_ fabric.Instant, e Created, out []Effect) []Effect {
 	}
 	h := t.holder(t.inode(e.Ino), s)
 	t.give(h, W)
+	h.logged = true
 	return append(out, GrantEffect{ID: e.ID, Session: s.id,
 		Grant: Grant{Ino: e.Ino, Right: W, Seq: h.seq, Epoch: s.epoch, Term: t.term}})
 }
@@ -141,6 +153,10 @@ func (t *Table) dropped(now fabric.Instant, e Dropped, out []Effect) []Effect {
 	h := t.find(e.Ino, s)
 	if h == nil || h.right&W == 0 {
 		return out
+	}
+	h.logged = false
+	if h.logging > 0 {
+		return out // it is on its way back into the log
 	}
 	if h.dropping {
 		h.dropping = false
@@ -228,7 +244,7 @@ func (t *Table) unlink(h *holder) {
 
 // forget drops h if it says nothing any more.
 func (t *Table) forget(h *holder) {
-	if h.right != 0 || h.open || h.recalled || h.dropping || h.logging {
+	if h.right != 0 || h.open || h.recalled || h.dropping || h.logging > 0 {
 		return
 	}
 	h.i.holders = slices.DeleteFunc(h.i.holders, func(x *holder) bool { return x == h })

@@ -161,7 +161,7 @@ func (s *script) run(t *testing.T, line string) string {
 	case "logged":
 		return table(Logged{Session: sid(who), Ino: a.ino()})
 	case "undone":
-		return table(Undone{Session: sid(who), Ino: a.ino(), Seq: a.seq()})
+		return table(Undone{Session: sid(who), Ino: a.ino()})
 	case "created":
 		return table(Created{ID: s.id(a["id"]), Session: sid(who), Epoch: 1, Ino: a.ino()})
 	case "dropped":

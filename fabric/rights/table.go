@@ -100,9 +100,10 @@ type holder struct {
 	listed   bool // in Table.recalls
 	overdue  bool
 
-	// W comes and goes through the log: logging until a GrantW is committed, dropping until a
-	// DropW is, kept then remains.
-	logging  bool
+	// W comes and goes through the log: logging counts GrantW under way, logged says that one was
+	// committed, dropping lasts until a DropW is, and kept then remains.
+	logging  int
+	logged   bool
 	dropping bool
 	kept     Right
 
@@ -212,7 +213,7 @@ func (t *Table) lead(now fabric.Instant, e Led) {
 			continue // cannot be: the log drops W with its session
 		}
 		h := t.holder(t.inode(w.Ino), s)
-		h.seq = s.seq
+		h.seq, h.logged = s.seq, true
 		t.setRight(h, W)
 	}
 }
@@ -294,7 +295,7 @@ func (t *Table) expired(now fabric.Instant, e Expired, out []Effect) []Effect {
 	var touched []*inode
 	for h := s.oldest; h != nil; h = s.oldest {
 		touched = append(touched, h.i)
-		h.open, h.recalled, h.logging, h.dropping = false, false, false, false
+		h.open, h.recalled, h.logging, h.dropping = false, false, 0, false
 		t.setRight(h, 0)
 		t.forget(h)
 	}
