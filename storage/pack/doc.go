@@ -17,5 +17,5 @@
 // bounded cache. What is handed out was verified against its Ref (A47).
 //
 // Store.Run owns the writers; a Fetch has its readers, which end with it. One mutex guards the
-// open pack, one the cache; neither is held across I/O.
+// open pack, one the cache, one the random source; none is held across I/O of disk or network.
 package pack

@@ -237,7 +237,10 @@ func (s *Store) key() (string, error) {
 	for i := range 6 {
 		id[i] = byte(ms >> (40 - 8*i))
 	}
-	if _, err := io.ReadFull(s.deps.Rand, id[6:]); err != nil {
+	s.randMu.Lock()
+	_, err := io.ReadFull(s.deps.Rand, id[6:])
+	s.randMu.Unlock()
+	if err != nil {
 		return "", fmt.Errorf("pack: random bytes for a key: %w", err)
 	}
 	return fmt.Sprintf("%s/%02x/%s-%s", s.cfg.Namespace, id[15], ulid(id), s.cfg.Incarnation), nil

@@ -110,6 +110,8 @@ type Store struct {
 	mu   sync.Mutex // guards open and what is in it
 	open *batch     // takes blobs; nil: the next Put opens one
 
+	randMu sync.Mutex // guards deps.Rand, which need not allow overlapping calls
+
 	cache cache
 }
 
