@@ -105,7 +105,7 @@ func (s *Session) attempt(ctx context.Context, c *namespace.Command) ([]rights.G
 		return nil, namespace.Result{}, false, err
 	}
 	// Not under the caller's ctx: marks stay until the outcome is known.
-	res, err := n.commit(reign, c)
+	res, err := commit(reign, n.deps.Log, c)
 	if err == nil {
 		err = verdict(res)
 	}

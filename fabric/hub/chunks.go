@@ -8,6 +8,7 @@ import (
 	"github.com/spokefs/spokefs/fabric/kv"
 	"github.com/spokefs/spokefs/fabric/namespace"
 	"github.com/spokefs/spokefs/storage"
+	"github.com/spokefs/spokefs/storage/pack"
 )
 
 // Blobs is the namespace's blobs as this session may use them: it may fetch any (A50), and what
@@ -59,7 +60,7 @@ func (b blobs) Put(ctx context.Context, c storage.Class, list []storage.Blob) er
 	if len(list) > storage.MaxBatch {
 		return storage.ErrInvalid
 	}
-	return b.s.n.deps.Packs.Put(ctx, c, b.s.id, list)
+	return b.s.n.deps.Packs.PutFor(ctx, c, pack.Owner(b.s.id), list)
 }
 
 // Missing logs a pin of what is there before it says so.

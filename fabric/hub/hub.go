@@ -12,6 +12,7 @@ import (
 	"github.com/spokefs/spokefs/fabric/kv"
 	"github.com/spokefs/spokefs/fabric/rights"
 	"github.com/spokefs/spokefs/storage"
+	"github.com/spokefs/spokefs/storage/pack"
 )
 
 // State is the committed state of the group at this node.
@@ -20,12 +21,12 @@ type State interface {
 	View() (v kv.View, done func())
 }
 
-// Packs keeps the namespace's blobs; *pack.Store satisfies it through an adapter in node.
+// Packs keeps the namespace's blobs, and finds them by the same state; *pack.Store satisfies it.
 type Packs interface {
 	Fetch(ctx context.Context, c storage.Class, refs []storage.Ref) iter.Seq2[storage.Blob, error]
 	FetchRange(ctx context.Context, c storage.Class, root storage.Ref, off, n int64) iter.Seq2[storage.Blob, error]
-	// Put stores blobs on behalf of a session, which holds their pins.
-	Put(ctx context.Context, c storage.Class, owner fabric.SessionID, blobs []storage.Blob) error
+	// PutFor stores blobs on behalf of a session, which gets their pins.
+	PutFor(ctx context.Context, c storage.Class, owner pack.Owner, blobs []storage.Blob) error
 }
 
 // Config bounds a Namespace.

@@ -87,13 +87,13 @@ func (n *Namespace) still(term fabric.Term) error {
 
 // commit proposes a command until its outcome is known or the reign ends: then Unavailable, and
 // it may be applied yet. Callers whose command is their own to repeat pass the reign as ctx.
-func (n *Namespace) commit(ctx context.Context, c *namespace.Command) (namespace.Result, error) {
+func commit(ctx context.Context, log Log, c *namespace.Command) (namespace.Result, error) {
 	cmd := namespace.AppendCommand(nil, c)
 	if len(cmd) > namespace.MaxCommand {
 		return namespace.Result{}, fabric.TooBig
 	}
 	for {
-		p, err := n.deps.Log.Propose(ctx, cmd)
+		p, err := log.Propose(ctx, cmd)
 		if err == nil {
 			res, err := namespace.DecodeResult(p)
 			if err != nil {
@@ -112,10 +112,9 @@ func (n *Namespace) commit(ctx context.Context, c *namespace.Command) (namespace
 	}
 }
 
-// own proposes a command of the hub itself and gives its first op's result.
-func (n *Namespace) own(ctx context.Context, ops ...namespace.Op) ([]namespace.OpResult, error) {
-	c := &namespace.Command{Wall: fabric.Time(n.deps.Wall().UnixNano()), Ops: ops}
-	res, err := n.commit(ctx, c)
+// own proposes a command of the hub itself and gives its ops' results.
+func own(ctx context.Context, log Log, wall time.Time, ops ...namespace.Op) ([]namespace.OpResult, error) {
+	res, err := commit(ctx, log, &namespace.Command{Wall: fabric.Time(wall.UnixNano()), Ops: ops})
 	if err != nil {
 		return nil, err
 	}
@@ -123,4 +122,8 @@ func (n *Namespace) own(ctx context.Context, ops ...namespace.Op) ([]namespace.O
 		return nil, &fabric.Error{Op: "command", Code: fabric.Internal}
 	}
 	return res.Ops, nil
+}
+
+func (n *Namespace) own(ctx context.Context, ops ...namespace.Op) ([]namespace.OpResult, error) {
+	return own(ctx, n.deps.Log, n.deps.Wall(), ops...)
 }
