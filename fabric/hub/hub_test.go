@@ -18,6 +18,9 @@ import (
 	"github.com/spokefs/spokefs/fabric/namespace"
 	"github.com/spokefs/spokefs/fabric/rights"
 	"github.com/spokefs/spokefs/storage"
+	"github.com/spokefs/spokefs/storage/chunk"
+	"github.com/spokefs/spokefs/storage/mem"
+	"github.com/spokefs/spokefs/storage/pack"
 )
 
 // state is a namespace in memory, as the log applies it.
@@ -55,6 +58,8 @@ type world struct {
 	log   *model.Log
 	state *state
 	hub   *hub.Namespace
+
+	hasher *chunk.Hasher
 }
 
 // run makes a world in a bubble, runs f in it, and ends with fsck.
@@ -64,8 +69,12 @@ func run(t *testing.T, cfg model.Config, f func(w *world)) {
 		st := &state{}
 		w := &world{t: t, ctx: ctx, state: st, log: model.New(cfg, st.apply)}
 		start := time.Now()
+		w.hasher = chunk.New([32]byte{1})
+		packs := pack.New(pack.Config{Namespace: "n", Incarnation: "t"}, pack.Deps{
+			Bucket: &mem.Bucket{}, Index: hub.NewIndex(w.log, st, time.Now), Hasher: w.hasher, Wall: time.Now,
+			Rand: chance{rand.NewChaCha8([32]byte{1, byte(cfg.Seed)})}})
 		w.hub = hub.New(hub.Config{}, hub.Deps{
-			Log: w.log, State: st, Rand: chance{rand.NewChaCha8([32]byte{byte(cfg.Seed)})},
+			Log: w.log, State: st, Packs: packs, Rand: chance{rand.NewChaCha8([32]byte{byte(cfg.Seed)})},
 			Boot: func() fabric.Instant { return fabric.Instant(time.Since(start)) }, Wall: time.Now,
 			Slog: slog.New(slog.DiscardHandler),
 		})
@@ -73,6 +82,7 @@ func run(t *testing.T, cfg model.Config, f func(w *world)) {
 			&namespace.Init{Info: namespace.Info{ID: 1, Name: "n", History: 1, Chunking: namespace.Chunking{Algorithm: 1}}, Mode: 0o777}}}))
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = w.hub.Run(ctx) })
+		wg.Go(func() { _ = packs.Run(ctx) })
 		f(w)
 		stop()
 		wg.Wait()
