@@ -207,20 +207,7 @@ func (s *Session) prepare(c *namespace.Command, id uint64, victims []victim) (co
 // with its old result: what the log says now counts.
 func (s *Session) took(c *namespace.Command, id uint64, cr *creation, res namespace.Result) ([]rights.Grant, error) {
 	n := s.n
-	var owns, dropped []fabric.Ino
-	n.view(func(v kv.View) {
-		for i, r := range res.Ops {
-			if r.W && ownW(v, r.Attr.Ino, s.id) {
-				owns = append(owns, r.Attr.Ino)
-			}
-			if i >= len(c.Ops) || r.Code != fabric.OK {
-				continue
-			}
-			if p, ok := c.Ops[i].(*namespace.Publish); ok && p.DropW && !ownW(v, p.Ino, s.id) {
-				dropped = append(dropped, p.Ino)
-			}
-		}
-	})
+	owns, dropped := s.ownership(c, res)
 	w := newWait(len(owns))
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -246,6 +233,30 @@ func (s *Session) took(c *namespace.Command, id uint64, cr *creation, res namesp
 		}
 	}
 	return grants, nil
+}
+
+// ownership is which inodes the command gave this session W on, and of which it gave W back, if
+// the log says so still.
+func (s *Session) ownership(c *namespace.Command, res namespace.Result) (owns, dropped []fabric.Ino) {
+	for i, r := range res.Ops {
+		if r.W {
+			owns = append(owns, r.Attr.Ino)
+		}
+		if i >= len(c.Ops) || r.Code != fabric.OK {
+			continue
+		}
+		if p, ok := c.Ops[i].(*namespace.Publish); ok && p.DropW {
+			dropped = append(dropped, p.Ino)
+		}
+	}
+	if len(owns)+len(dropped) == 0 {
+		return nil, nil
+	}
+	s.n.view(func(v kv.View) {
+		owns = slices.DeleteFunc(owns, func(ino fabric.Ino) bool { return !ownW(v, ino, s.id) })
+		dropped = slices.DeleteFunc(dropped, func(ino fabric.Ino) bool { return ownW(v, ino, s.id) })
+	})
+	return owns, dropped
 }
 
 // victim is an inode that an op takes a name from, and where its holders go.

@@ -98,7 +98,7 @@ func TestBadPublishes(t *testing.T) {
 	})
 }
 
-// TestForgedBlobs is D40: what is not what its name says is refused, and nothing of it is indexed.
+// TestForgedBlobs: what is not what its name says is refused, and nothing of it is indexed.
 func TestForgedBlobs(t *testing.T) {
 	run(t, model.Config{}, func(w *world) {
 		a := w.open("a", nil)

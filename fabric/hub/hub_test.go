@@ -60,6 +60,8 @@ type world struct {
 	hub   *hub.Namespace
 
 	hasher *chunk.Hasher
+	start  time.Time
+	bg     sync.WaitGroup // ends with ctx
 }
 
 // run makes a world in a bubble, runs f in it, and ends with fsck.
@@ -69,12 +71,14 @@ func run(t *testing.T, cfg model.Config, f func(w *world)) {
 		st := &state{}
 		w := &world{t: t, ctx: ctx, state: st, log: model.New(cfg, st.apply)}
 		start := time.Now()
+		w.start = start
+		log := &slowLog{Log: w.log, rng: rand.New(rand.NewPCG(cfg.Seed, 3))}
 		w.hasher = chunk.New([32]byte{1})
 		packs := pack.New(pack.Config{Namespace: "n", Incarnation: "t"}, pack.Deps{
-			Bucket: &mem.Bucket{}, Index: hub.NewIndex(w.log, st, time.Now), Hasher: w.hasher, Wall: time.Now,
+			Bucket: &mem.Bucket{}, Index: hub.NewIndex(log, st, time.Now), Hasher: w.hasher, Wall: time.Now,
 			Rand: chance{rand.NewChaCha8([32]byte{1, byte(cfg.Seed)})}})
 		w.hub = hub.New(hub.Config{}, hub.Deps{
-			Log: w.log, State: st, Packs: packs, Rand: chance{rand.NewChaCha8([32]byte{byte(cfg.Seed)})},
+			Log: log, State: st, Packs: packs, Rand: chance{rand.NewChaCha8([32]byte{byte(cfg.Seed)})},
 			Boot: func() fabric.Instant { return fabric.Instant(time.Since(start)) }, Wall: time.Now,
 			Slog: slog.New(slog.DiscardHandler),
 		})
@@ -85,6 +89,7 @@ func run(t *testing.T, cfg model.Config, f func(w *world)) {
 		wg.Go(func() { _ = packs.Run(ctx) })
 		f(w)
 		stop()
+		w.bg.Wait()
 		wg.Wait()
 		for _, p := range namespace.Check(&st.kv) {
 			t.Errorf("fsck: inode %#x: %s", uint64(p.Ino), p.What)
@@ -113,6 +118,16 @@ func (w *world) open(name string, answer func(r rights.Recall) (rights.Ack, bool
 	n := &node{Session: s, w: w, ticket: ticket, epoch: lease.Epoch, seqs: map[uint16]uint32{}, answer: answer}
 	go n.listen()
 	return n
+}
+
+// openRetry opens on a log that may refuse or forget.
+func (w *world) openRetry(name string) *node {
+	for {
+		s, ticket, _, _, err := w.hub.Open(w.ctx, name, false, namespace.Ticket{})
+		if err == nil {
+			return &node{Session: s, w: w, ticket: ticket, epoch: ticket.Epoch, seqs: map[uint16]uint32{}}
+		}
+	}
 }
 
 func (n *node) listen() {
@@ -375,15 +390,7 @@ func TestExactlyOnce(t *testing.T) {
 		run(t, model.Config{Seed: seed, Unknown: 0.3, Refused: 0.05}, func(w *world) {
 			var nodes []*node
 			for i := range 3 {
-				var s *hub.Session
-				var ticket namespace.Ticket
-				for {
-					var err error
-					if s, ticket, _, _, err = w.hub.Open(w.ctx, fmt.Sprint("n", i), false, namespace.Ticket{}); err == nil {
-						break
-					}
-				}
-				n := &node{Session: s, w: w, ticket: ticket, epoch: ticket.Epoch, seqs: map[uint16]uint32{}}
+				n := w.openRetry(fmt.Sprint("n", i))
 				nodes = append(nodes, n)
 			}
 			var wg sync.WaitGroup
