@@ -33,7 +33,9 @@ func (l *slowLog) wait() {
 
 func (l *slowLog) Propose(ctx context.Context, cmd []byte) ([]byte, error) {
 	l.wait()
-	return l.Log.Propose(ctx, cmd)
+	res, err := l.Log.Propose(ctx, cmd)
+	l.wait() // it is applied, and who asked for it does not know yet
+	return res, err
 }
 
 func (l *slowLog) Barrier(ctx context.Context) error {

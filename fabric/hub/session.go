@@ -331,8 +331,12 @@ func (s *Session) Close(context.Context) error {
 	return nil
 }
 
-// send queues a message for the stream; mu is held.
+// send queues a message for the stream; mu is held. A notice is left out where there are many: a
+// recall must not be lost for it.
 func (s *Session) send(m rights.Message) {
+	if _, notice := m.(*rights.Waiting); notice && len(s.messages) >= s.n.cfg.MaxMessages/2 {
+		return
+	}
 	if len(s.messages) >= s.n.cfg.MaxMessages {
 		s.overflow, s.messages = true, nil
 	}
