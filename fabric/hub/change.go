@@ -114,6 +114,9 @@ func (s *Session) attempt(ctx context.Context, c *namespace.Command) ([]rights.G
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.endCreation(creation)
+		if raced {
+			n.counts.Raced++
+		}
 		if n.term == s.term {
 			n.apply(rights.Failed{ID: id})
 		}
@@ -211,6 +214,7 @@ func (s *Session) took(c *namespace.Command, id uint64, cr *creation, res namesp
 	w := newWait(len(owns))
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.counts.Applied++
 	for _, r := range res.Ops {
 		n.highest = max(n.highest, r.Attr.Ino)
 	}

@@ -120,6 +120,7 @@ type Namespace struct {
 	// to base of the first one is settled: the table knows of its W.
 	creations []*creation
 	highest   fabric.Ino
+	counts    Counts
 }
 
 // chores is what the table wants logged.
@@ -246,9 +247,21 @@ func (n *Namespace) depose() {
 	n.forget()
 }
 
+// Counts only grow, over terms too; metrics read them from a Status.
+type Counts struct {
+	Applied  uint64 // commands
+	Raced    uint64 // attempts that were repeated with other marks
+	Granted  uint64 // answers with a right
+	Refused  uint64 // answers without
+	Recalls  uint64 // sent, repetitions included
+	Expired  uint64 // sessions
+	Barriers uint64 // rounds; each serves all who wait
+}
+
 // Status is a snapshot for operators and metrics.
 type Status struct {
 	Rights   rights.Stats
+	Counts   Counts
 	Sessions []SessionStatus
 	Creating int // commands under way that may make files with W
 }
@@ -266,7 +279,7 @@ type SessionStatus struct {
 func (n *Namespace) Status() Status {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	st := Status{Rights: n.table.Stats(), Creating: len(n.creations)}
+	st := Status{Rights: n.table.Stats(), Counts: n.counts, Creating: len(n.creations)}
 	for _, s := range n.sessions {
 		st.Sessions = append(st.Sessions, SessionStatus{ID: s.id, Node: s.node, Epoch: s.epoch,
 			ReadOnly: s.readOnly, Messages: len(s.messages)})

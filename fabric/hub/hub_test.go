@@ -381,6 +381,9 @@ func TestRacedRenames(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		if c := w.hub.Status().Counts; c.Applied != 123 || c.Raced == 0 || c.Barriers == 0 {
+			t.Errorf("%+v", c)
+		}
 	})
 }
 

@@ -43,6 +43,9 @@ func (n *Namespace) barriers(ctx context.Context) {
 			}
 		}
 		err := n.deps.Log.Barrier(ctx)
+		n.mu.Lock()
+		n.counts.Barriers++
+		n.mu.Unlock()
 		for _, w := range waiting {
 			w <- err
 		}

@@ -72,10 +72,16 @@ func (n *Namespace) apply(e rights.Event) {
 		case rights.LeaseEffect:
 			n.lease = e
 		case rights.GrantEffect:
+			if e.Grant.Right != 0 {
+				n.counts.Granted++
+			} else {
+				n.counts.Refused++
+			}
 			n.deliver(e.ID, e.Grant, e.Code)
 		case rights.Proceed:
 			n.deliver(e.ID, rights.Grant{}, e.Code)
 		case rights.RecallEffect:
+			n.counts.Recalls++
 			n.send(e.Session, &e.Recall)
 		case rights.WaitingEffect:
 			n.send(e.Session, &rights.Waiting{Ino: e.Ino})
@@ -179,6 +185,9 @@ func (n *Namespace) expire(reign context.Context, e rights.Expire) {
 		n.again(err, nil, []rights.Expire{e})
 		return
 	}
+	n.mu.Lock()
+	n.counts.Expired++
+	n.mu.Unlock()
 	n.deps.Slog.Warn("session expired", "session", sessionName(e.Session), "epoch", e.Epoch)
 	n.ended(e.Session, e.Epoch)
 }
