@@ -128,6 +128,7 @@ const (
 	hasW
 	hasEpoch
 	hasRaced
+	hasEnd
 )
 
 func (w *writer) opResult(o *OpResult) {
@@ -174,6 +175,9 @@ func (w *writer) opResult(o *OpResult) {
 
 func (r *reader) opResult() (o OpResult) {
 	has := r.uint()
+	if has >= hasEnd {
+		r.fail() // a field that this version does not know
+	}
 	o.Code = fabric.Code(r.u8())
 	if has&hasAttr != 0 {
 		o.Attr = r.attr()
@@ -200,11 +204,17 @@ func (r *reader) opResult() (o OpResult) {
 	return o
 }
 
-// DecodeResult is the reverse of AppendResult; Invalid if p is anything else.
+// DecodeResult is the reverse of AppendResult; Invalid if p is anything else, or has more than
+// MaxOps ops: a short message must not ask for much memory.
 func DecodeResult(p []byte) (Result, error) {
 	return take(p, "result", func(r *reader) (res Result) {
 		res.Verdict, res.Index = Verdict(r.u8()), r.uint()
-		for range r.count(2) {
+		n := r.count(2)
+		if n > MaxOps {
+			r.fail()
+			return res
+		}
+		for range n {
 			res.Ops = append(res.Ops, r.opResult())
 		}
 		return res
