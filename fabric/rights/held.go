@@ -73,7 +73,9 @@ type (
 	// epoch. What came with it is not to be kept.
 	Discarded struct{ Grant Grant }
 	// Give: carry out a recall. Had is what was held: with W flush first (A14), with 0 only the
-	// question whether the file is open remains. Then Answered, and send the Ack.
+	// question whether the file is open remains. Then Answered, and send the Ack, even where
+	// Answered brings another Give: that one asks for what the Ack keeps. A recall that comes
+	// again meanwhile gives nothing.
 	Give struct {
 		Recall Recall
 		Had    Right
@@ -109,10 +111,13 @@ type Held struct {
 	floor   uint64
 }
 
-// held is what is held on one inode. recalled: W is under recall; stopped: it takes no changes.
+// held is what is held on one inode, or what is being given back. recalled: the recall asked has
+// a Give under way, and is not given twice; right is W until the Answered, else 0. stopped: W takes
+// no changes.
 type held struct {
 	right    Right
 	seq      uint64
+	asked    uint64
 	recalled bool
 	stopped  bool
 	kind     RecallKind
@@ -173,7 +178,7 @@ func (h *Held) Right(ino fabric.Ino) (Right, uint64) {
 	return x.right, x.seq
 }
 
-// Recalled says whether a W on ino is under recall and not yet answered.
+// Recalled says whether what is or was held on ino is being given back and not yet answered.
 func (h *Held) Recalled(ino fabric.Ino) bool { return h.inodes[ino].recalled }
 
 // Len is the number of inodes on which something is held.
@@ -217,11 +222,11 @@ func (h *Held) Step(now fabric.Instant, e HeldEvent, out []HeldEffect) []HeldEff
 			h.inodes[e.Ino] = x
 		}
 	case Answered:
-		h.answered(e.Ack)
+		out = h.answered(e.Ack, out)
 	case Given:
 		// Grants up to it that are still on their way give nothing: the table takes the Release,
 		// which names this seq, for all of them (seed 18).
-		if x, ok := h.inodes[e.Ino]; ok {
+		if x, ok := h.inodes[e.Ino]; ok && x.right != 0 {
 			h.revoke(e.Ino, x.seq)
 			h.keep(e.Ino, ^e.Right)
 		}
@@ -298,16 +303,22 @@ func (h *Held) recalled(r Recall, out []HeldEffect) []HeldEffect {
 		// Nothing that it revokes is held: an old recall, or one that overtook its grant.
 		return append(out, Give{Recall: r})
 	}
-	had := x.right
-	switch {
-	case had&W != 0:
-		if x.recalled && x.kind == Take {
-			r.Kind = Take // what was asked first is more
+	if x.recalled && r.Seq <= x.asked {
+		// It is being carried out already. An answer now would come before its invalidations; when
+		// more is asked than then, answered says so.
+		if r.Kind == Take {
+			x.kind = Take
+			h.inodes[r.Ino] = x
 		}
-		x.recalled, x.kind = true, r.Kind
+		return out
+	}
+	had := x.right
+	if had&W != 0 || r.Kind == Take {
+		x.recalled, x.asked, x.kind = true, r.Seq, r.Kind
+		if had&W == 0 {
+			x.right = 0
+		}
 		h.inodes[r.Ino] = x
-	case r.Kind == Take:
-		delete(h.inodes, r.Ino)
 	}
 	return append(out, Give{Recall: r, Had: had})
 }
@@ -327,15 +338,19 @@ func (h *Held) revoke(ino fabric.Ino, seq uint64) {
 	h.revoked[ino] = seq
 }
 
-func (h *Held) answered(a Ack) {
+func (h *Held) answered(a Ack, out []HeldEffect) []HeldEffect {
 	x, ok := h.inodes[a.Ino]
 	if !ok || x.seq > a.Seq || a.Left > 0 {
-		return
+		return out
 	}
-	if x.recalled && x.kind == Take {
-		a.Kept = 0
+	if x.recalled && x.kind == Take && x.right&W != 0 && a.Kept != 0 {
+		// Less was asked when it began: what it means to keep is asked back too.
+		x.right, x.stopped = 0, false
+		h.inodes[a.Ino] = x
+		return append(out, Give{Recall: Recall{Ino: a.Ino, Kind: Take, Seq: x.asked, Term: h.term}, Had: R})
 	}
 	h.keep(a.Ino, a.Kept)
+	return out
 }
 
 // keep cuts what is held on ino down to kept. What was W leaves R, if that is kept.

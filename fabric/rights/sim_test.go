@@ -170,7 +170,11 @@ func (s *sim) propose(commit func()) {
 		}
 	}
 	s.flight = append(s.flight, p)
-	s.after(s.between(time.Millisecond, 30*time.Millisecond), p.commit)
+	d := s.between(time.Millisecond, 30*time.Millisecond)
+	if s.faulty() && s.rng.IntN(8) == 0 {
+		d = s.between(30*time.Millisecond, 4*time.Second) // a slow disk, and others overtake it
+	}
+	s.after(d, p.commit)
 }
 
 // barrier calls do if the term lasts.
@@ -649,6 +653,7 @@ var simKept = []uint64{
 	18,   // a grant that arrived after a later one had been released was used
 	130,  // a change waited for ever for the R that a holder of W had kept
 	380,  // two grants of W to one node were logged, and W was given back between them
+	1371, // a recall that came twice was carried out twice, the second time on the next W
 	554,  // R was kept over a change of leader from a W whose return was in the log
 	1292, // (of the simulation itself: a DropW overtaken by its Ack)
 }
