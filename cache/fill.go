@@ -1,0 +1,214 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spokefs/spokefs/storage"
+)
+
+// flight is one blob on its way. It lives until it has landed, whoever waits.
+type flight struct {
+	ref  storage.Ref
+	done chan struct{} // closed when raw and err are set
+	raw  []byte
+	err  error
+}
+
+// wait gives the blob's bytes, which nobody changes.
+func (f *flight) wait(ctx context.Context) ([]byte, error) {
+	select {
+	case <-f.done:
+		return f.raw, f.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// join joins the flight of a blob, or starts one.
+func (s *Store) join(ref storage.Ref, class storage.Class) (f *flight, started bool) {
+	fs := s.start([]storage.Ref{ref}, class)
+	if len(fs) > 0 {
+		return fs[0], true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.flights[ref]; f != nil {
+		return f, false
+	}
+	// It landed in between: read it as a flight of its own, from disk.
+	f = &flight{ref: ref, done: make(chan struct{})}
+	s.done.Go(func() { s.reread(f) })
+	return f, false
+}
+
+// reread gives a blob that is here to who wanted to fetch it.
+func (s *Store) reread(f *flight) {
+	f.raw = make([]byte, f.ref.Len)
+	if !s.hit(f.ref, f.raw, 0) {
+		f.err = fmt.Errorf("cache: %v came and went: %w", f.ref, storage.ErrUnavailable)
+	}
+	close(f.done)
+}
+
+// start registers flights for those refs that are neither here nor under way, and fetches them.
+func (s *Store) start(refs []storage.Ref, class storage.Class) []*flight {
+	var fs []*flight
+	s.mu.Lock()
+	for _, ref := range refs {
+		if s.index[ref] == nil && s.flights[ref] == nil {
+			f := &flight{ref: ref, done: make(chan struct{})}
+			s.flights[ref] = f
+			fs = append(fs, f)
+		}
+	}
+	blobs := s.blobs
+	s.mu.Unlock()
+	for rest := fs; len(rest) > 0; {
+		n := min(len(rest), s.cfg.Batch)
+		batch := rest[:n]
+		s.done.Go(func() { s.fetch(blobs, batch, class) })
+		rest = rest[n:]
+	}
+	return fs
+}
+
+// fetch brings a batch of flights home.
+func (s *Store) fetch(blobs storage.Blobs, batch []*flight, class storage.Class) {
+	open := make(map[storage.Ref]*flight, len(batch))
+	refs := make([]storage.Ref, len(batch))
+	for i, f := range batch {
+		open[f.ref], refs[i] = f, f.ref
+	}
+	failure := error(fmt.Errorf("cache: the fetch ended early: %w", storage.ErrUnavailable))
+	select {
+	case s.slots <- struct{}{}:
+		for b, err := range blobs.Fetch(s.ctx, class, refs) {
+			f := open[b.Ref]
+			if f == nil {
+				if err != nil {
+					failure = err
+					break
+				}
+				continue
+			}
+			delete(open, b.Ref)
+			s.land(f, b, err, class)
+		}
+		<-s.slots
+	case <-s.ctx.Done():
+		failure = s.ctx.Err()
+	}
+	for _, f := range open {
+		s.land(f, storage.Blob{Ref: f.ref}, failure, class)
+	}
+}
+
+// land ends a flight: what is good is kept and given to all who wait.
+func (s *Store) land(f *flight, b storage.Blob, err error, class storage.Class) {
+	if err == nil {
+		f.raw, f.err = s.deps.Verify(b, make([]byte, 0, f.ref.Len))
+	} else {
+		f.err = err
+	}
+	if f.err == nil {
+		s.stats[nFetchedRaw].Add(int64(len(f.raw)))
+		s.stats[nFetched].Add(int64(len(b.Data)))
+		ahead := class == storage.Prefetch || class == storage.ReadAhead
+		if ahead {
+			s.stats[nWarmed].Add(1)
+		}
+		s.write(f.ref, b.Kind, f.raw, !ahead, 0)
+		if ahead {
+			s.mu.Lock()
+			s.warmed[f.ref] = struct{}{}
+			s.mu.Unlock()
+		}
+	}
+	s.mu.Lock()
+	delete(s.flights, f.ref)
+	s.mu.Unlock()
+	close(f.done)
+}
+
+// Fill brings all of refs that are missing, in few round trips, and returns when they are here or
+// one has failed.
+func (s *Store) Fill(ctx context.Context, class storage.Class, refs []storage.Ref) error {
+	s.start(refs, class)
+	var errs []error
+	for _, ref := range refs {
+		s.mu.Lock()
+		f := s.flights[ref]
+		s.mu.Unlock()
+		if f == nil {
+			continue
+		}
+		if _, err := f.wait(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Take verifies a blob that came with something else, such as a lookup, and keeps it.
+func (s *Store) Take(b storage.Blob) error {
+	if s.Has(b.Ref) {
+		return nil
+	}
+	raw, err := s.deps.Verify(b, nil)
+	if err != nil {
+		return err
+	}
+	s.stats[nFetchedRaw].Add(int64(len(raw)))
+	s.stats[nFetched].Add(int64(len(b.Data)))
+	s.write(b.Ref, b.Kind, raw, true, 0)
+	return nil
+}
+
+// warming is one blob to fetch before it is asked for.
+type warming struct {
+	ref   storage.Ref
+	class storage.Class
+}
+
+// Warm asks for blobs to be fetched in the background and never waits; taken is how many of them,
+// from the first on, are queued or need no fetch.
+func (s *Store) Warm(refs []storage.Ref, class storage.Class) (taken int) {
+	for i, ref := range refs {
+		if s.Has(ref) {
+			continue
+		}
+		select {
+		case s.warm <- warming{ref, class}:
+		default:
+			return i
+		}
+	}
+	return len(refs)
+}
+
+// warmer turns queued blobs into batches.
+func (s *Store) warmer() {
+	for {
+		var w warming
+		select {
+		case w = <-s.warm:
+		case <-s.ctx.Done():
+			return
+		}
+		batch := []storage.Ref{w.ref}
+		class := w.class
+	more:
+		for len(batch) < s.cfg.Batch {
+			select {
+			case w = <-s.warm:
+				batch = append(batch, w.ref)
+				class = min(class, w.class)
+			default:
+				break more
+			}
+		}
+		s.start(batch, class)
+	}
+}
