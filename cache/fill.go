@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spokefs/spokefs/storage"
 )
@@ -109,6 +110,9 @@ func (s *Store) fetch(blobs storage.Blobs, batch []*flight, class storage.Class)
 func (s *Store) land(f *flight, b storage.Blob, err error, class storage.Class) {
 	if err == nil {
 		f.raw, f.err = s.deps.Verify(b, make([]byte, 0, f.ref.Len))
+		if f.err == nil && b.Form == storage.Raw {
+			f.raw = slices.Clone(f.raw) // it is the blob's own memory, which ends with this step
+		}
 	} else {
 		f.err = err
 	}

@@ -1,0 +1,194 @@
+package spoke
+
+import (
+	"context"
+	"sort"
+
+	"github.com/spokefs/spokefs/fabric"
+	"github.com/spokefs/spokefs/fabric/namespace"
+	"github.com/spokefs/spokefs/fabric/rights"
+)
+
+// listing is one walk over a directory. It answers from what is known under D if that is all,
+// else from pages of the hub, which it learns.
+type listing struct {
+	s       *Spoke
+	dir     fabric.Ino
+	pos     fabric.Pos
+	page    []fabric.Entry
+	eof     bool
+	seq     uint64 // of the D held since before the first page, 0 if none
+	changes uint64 // of our own in the directory, at the start
+	seen    map[string]entry
+	walked  *walked
+}
+
+// list starts a listing. The caller has checked permissions.
+func (s *Spoke) list(ctx context.Context, dir fabric.Ino, from fabric.Pos) (*listing, error) {
+	l := &listing{s: s, dir: dir, pos: from}
+	s.mu.Lock()
+	if d := s.dir(dir); d != nil && d.complete {
+		l.page, l.eof = s.known(d, from), true
+		s.mu.Unlock()
+		return l, nil
+	}
+	held := s.valid(dir, rights.D)
+	s.mu.Unlock()
+	if !held {
+		if _, err := s.acquire(ctx, rights.Want{Ino: dir, Right: rights.R | rights.D}); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.dir(dir); d != nil && from.After == 0 && !from.ByName {
+		l.seq, l.changes, l.seen = d.seq, d.changes, map[string]entry{}
+	}
+	return l, nil
+}
+
+// known gives the entries of a complete directory from a place on. Attributes are there as far as
+// R covers them. mu is held.
+func (s *Spoke) known(d *directory, from fabric.Pos) []fabric.Entry {
+	d.sort()
+	order, i := d.byCookie, 0
+	if from.ByName {
+		order = d.byName
+		i = sort.Search(len(order), func(i int) bool { return order[i].name >= from.At })
+	} else {
+		i = sort.Search(len(order), func(i int) bool { return order[i].cookie > from.After })
+	}
+	out := make([]fabric.Entry, 0, len(order)-i)
+	for _, e := range order[i:] {
+		a := fabric.Attr{Ino: e.ino}
+		if n := s.inodes[e.ino]; n != nil && n.known && s.valid(e.ino, rights.R) {
+			a = s.attrOf(n)
+		}
+		out = append(out, fabric.Entry{Name: e.name, Cookie: e.cookie, Attr: a})
+	}
+	return out
+}
+
+// sort makes the orders of a directory's entries. mu is held.
+func (d *directory) sort() {
+	if d.byCookie != nil {
+		return
+	}
+	for name, e := range d.entries {
+		if e.ino != 0 {
+			d.byCookie = append(d.byCookie, listed{name, e})
+		}
+	}
+	d.byName = append([]listed(nil), d.byCookie...)
+	sort.Slice(d.byCookie, func(i, j int) bool { return d.byCookie[i].cookie < d.byCookie[j].cookie })
+	sort.Slice(d.byName, func(i, j int) bool { return d.byName[i].name < d.byName[j].name })
+}
+
+// next gives the next page; empty at the end.
+func (l *listing) next(ctx context.Context) ([]fabric.Entry, error) {
+	page := l.page
+	l.page = nil
+	if len(page) == 0 {
+		if l.eof {
+			return nil, nil
+		}
+		var err error
+		if page, err = l.fetch(ctx); err != nil || len(page) == 0 {
+			return nil, err
+		}
+	}
+	page, err := l.attributes(ctx, page)
+	if err == nil {
+		l.s.mu.Lock()
+		l.walked = l.s.walk.listed(page, l.walked)
+		l.s.mu.Unlock()
+	}
+	return page, err
+}
+
+// attributes fetches those that a page lacks, a batch at a time.
+func (l *listing) attributes(ctx context.Context, page []fabric.Entry) ([]fabric.Entry, error) {
+	const batch = 1024
+	var wants []rights.Want
+	var where []int
+	flush := func() error {
+		if len(wants) == 0 {
+			return nil
+		}
+		states, err := l.s.acquireAll(ctx, wants)
+		if err != nil {
+			return err
+		}
+		for i, st := range states {
+			if st.Ino != 0 {
+				page[where[i]].Attr = st.Attr
+			}
+		}
+		wants, where = wants[:0], where[:0]
+		return nil
+	}
+	for i := range page {
+		if page[i].Attr.Type != fabric.TypeNone {
+			continue
+		}
+		wants, where = append(wants, rights.Want{Ino: page[i].Attr.Ino, Right: rights.R}), append(where, i)
+		if len(wants) == batch {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return page, flush()
+}
+
+// fetch asks the hub for a page and learns it.
+func (l *listing) fetch(ctx context.Context) ([]fabric.Entry, error) {
+	type answer struct {
+		page []namespace.Dirent
+		eof  bool
+		ss   *session
+		got  []rights.Grant
+	}
+	s := l.s
+	a, err := call(ctx, s, func(ctx context.Context, ss *session) (answer, error) {
+		grants, page, eof, err := ss.link.Hub.List(ctx, l.dir, l.pos, s.cfg.Page)
+		return answer{page, eof, ss, grants}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range a.got {
+		s.grant(a.ss, g)
+	}
+	out := make([]fabric.Entry, 0, len(a.page))
+	for i := range a.page {
+		e := &a.page[i]
+		attr := e.Inode.Attr
+		if right, seq := a.ss.held.Right(e.Inode.Ino); a.ss == s.sess && right&(rights.R|rights.W) != 0 && e.Inode.Type != fabric.TypeNone {
+			attr = s.attrOf(s.learn(&e.Inode, seq))
+		}
+		out = append(out, fabric.Entry{Name: e.Name, Cookie: e.Cookie, Attr: attr})
+		if l.seen != nil {
+			l.seen[e.Name] = entry{ino: e.Inode.Ino, cookie: e.Cookie}
+		}
+		l.pos.After, l.pos.At = e.Cookie, e.Name+"\x00"
+	}
+	l.eof = a.eof
+	if l.eof {
+		l.finish()
+	}
+	return out, nil
+}
+
+// finish makes the directory complete if D was held without a break and nothing of our own came
+// between (A16). mu is held.
+func (l *listing) finish() {
+	d := l.s.dir(l.dir)
+	if d == nil || l.seen == nil || d.seq != l.seq || d.changes != l.changes {
+		return
+	}
+	d.entries, d.complete = l.seen, true
+	d.byCookie, d.byName = nil, nil
+}

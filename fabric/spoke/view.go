@@ -1,0 +1,509 @@
+package spoke
+
+import (
+	"context"
+	"iter"
+	"sort"
+
+	"github.com/spokefs/spokefs/fabric"
+	"github.com/spokefs/spokefs/fabric/namespace"
+	"github.com/spokefs/spokefs/fabric/rights"
+)
+
+// view is one caller's fabric.FS.
+type view struct {
+	p   *portal
+	s   *Spoke
+	who fabric.Cred
+}
+
+// Root implements fabric.FS.
+func (v *view) Root() fabric.Ino { return v.p.root }
+
+// StatFS implements fabric.FS.
+func (v *view) StatFS(ctx context.Context) (fabric.Usage, error) {
+	return call(ctx, v.s, func(ctx context.Context, ss *session) (fabric.Usage, error) { return ss.link.Hub.StatFS(ctx) })
+}
+
+// search gives a directory's attributes, if the caller may look for names in it.
+func (v *view) search(ctx context.Context, dir fabric.Ino) (fabric.Attr, error) {
+	a, err := v.s.stat(ctx, dir)
+	if err != nil {
+		return a, err
+	}
+	if a.Type != fabric.TypeDir {
+		return a, fabric.NotDir
+	}
+	if v.who.May(&a, fabric.PermExec) == 0 {
+		return a, fabric.Denied
+	}
+	return a, nil
+}
+
+// Lookup implements fabric.FS.
+func (v *view) Lookup(ctx context.Context, dir fabric.Ino, name string) (fabric.Attr, error) {
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	a, err := v.search(ctx, dir)
+	if err != nil {
+		return fabric.Attr{}, err
+	}
+	switch {
+	case name == "." || name == ".." && dir == v.p.root:
+		return a, nil
+	case name == "..":
+		return v.s.stat(ctx, a.Parent)
+	}
+	if c := fabric.CheckName(name); c != fabric.OK {
+		return fabric.Attr{}, c
+	}
+	return v.s.lookup(ctx, dir, name)
+}
+
+// Walk implements fabric.FS. What is known here is not asked for; the rest is one call.
+func (v *view) Walk(ctx context.Context, dir fabric.Ino, path []string) ([]fabric.Attr, error) {
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	for _, name := range path {
+		if c := fabric.CheckName(name); c != fabric.OK {
+			return nil, c
+		}
+	}
+	out := make([]fabric.Attr, 0, len(path))
+	asked := false
+	for i, name := range path {
+		if _, err := v.search(ctx, dir); err != nil {
+			return out, err
+		}
+		if !asked && i < len(path)-1 && !v.s.knows(dir, name) {
+			asked = true
+			if _, err := v.s.find(ctx, dir, path[i:], 0); err != nil {
+				return out, err
+			}
+		}
+		a, err := v.s.lookup(ctx, dir, name)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, a)
+		dir = a.Ino
+	}
+	return out, nil
+}
+
+// knows says whether a name can be answered without the hub.
+func (s *Spoke) knows(dir fabric.Ino, name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.dir(dir)
+	if d == nil {
+		return false
+	}
+	e, ok := d.entries[name]
+	return d.complete || ok && (e.ino == 0 || s.valid(e.ino, rights.R))
+}
+
+// Stat implements fabric.FS.
+func (v *view) Stat(ctx context.Context, ino fabric.Ino) (fabric.Attr, error) {
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	return v.s.stat(ctx, ino)
+}
+
+// Access implements fabric.FS.
+func (v *view) Access(ctx context.Context, ino fabric.Ino, want fabric.Perm) (fabric.Perm, error) {
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	a, err := v.s.stat(ctx, ino)
+	if err != nil {
+		return 0, err
+	}
+	got := v.who.May(&a, want)
+	if v.p.policy.ReadOnly {
+		got &^= fabric.PermWrite
+	}
+	return got, nil
+}
+
+// writes refuses a change on a read-only portal.
+func (v *view) writes() error {
+	if v.p.policy.ReadOnly {
+		return fabric.ReadOnly
+	}
+	return nil
+}
+
+// SetAttr implements fabric.FS. A size is content and is cut here, under W; the rest is the hub's.
+func (v *view) SetAttr(ctx context.Context, ino fabric.Ino, set fabric.SetAttr) (ch fabric.Change, err error) {
+	if err := v.writes(); err != nil {
+		return ch, err
+	}
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	a, err := v.s.stat(ctx, ino)
+	if err != nil {
+		return ch, err
+	}
+	ch.Before, ch.After = a.Version(), a
+	if set.Set&fabric.SetGuard != 0 && set.Guard != a.Ctime {
+		return ch, fabric.Precondition
+	}
+	if set.Set&fabric.SetSize != 0 {
+		cut, err := v.truncate(ctx, &a, set.Size)
+		if err != nil {
+			return ch, err
+		}
+		ch.After = cut.After
+	}
+	if set.Set &^= fabric.SetSize | fabric.SetGuard; set.Set == 0 {
+		return ch, nil
+	}
+	r, err := v.s.run(ctx, &namespace.SetAttr{Ino: ino, Set: set, Who: v.who}, v.who.From)
+	if err != nil {
+		return ch, err
+	}
+	ch.After = v.s.afterSet(ino, set, &r.Attr)
+	return ch, nil
+}
+
+// afterSet lets explicit times win over those of writes that are not published yet (case F4).
+func (s *Spoke) afterSet(ino fabric.Ino, set fabric.SetAttr, a *fabric.Attr) fabric.Attr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.inodes[ino]
+	if n == nil || n.file == nil {
+		return *a
+	}
+	if set.Set&(fabric.SetMtime|fabric.SetMtimeNow) != 0 {
+		n.file.mu.Lock()
+		n.file.mtime = a.Mtime
+		n.file.mu.Unlock()
+	}
+	out := *a
+	n.file.overlayAttr(&out)
+	return out
+}
+
+// truncate sets a file's size.
+func (v *view) truncate(ctx context.Context, a *fabric.Attr, size int64) (fabric.Change, error) {
+	switch {
+	case a.Type == fabric.TypeDir:
+		return fabric.Change{}, fabric.IsDir
+	case a.Type != fabric.TypeFile || size < 0:
+		return fabric.Change{}, fabric.Invalid
+	case size > fabric.MaxFileSize:
+		return fabric.Change{}, fabric.TooBig
+	case v.who.May(a, fabric.PermWrite) == 0 && !v.who.Owns(a):
+		return fabric.Change{}, fabric.Denied
+	}
+	return v.s.cut(ctx, a.Ino, size, v.kills(a), v.who.From)
+}
+
+// kills says whether a change of content by this caller drops setuid and setgid.
+func (v *view) kills(a *fabric.Attr) bool {
+	return v.who.UID != 0 && a.Mode&(fabric.ModeSetuid|fabric.ModeSetgid) != 0
+}
+
+// Make implements fabric.FS.
+func (v *view) Make(ctx context.Context, dir fabric.Ino, name string, spec fabric.NodeSpec) (fabric.Attr, fabric.Change, error) {
+	if err := v.writes(); err != nil {
+		return fabric.Attr{}, fabric.Change{}, err
+	}
+	if name != "" || spec.Type != fabric.TypeFile {
+		if c := fabric.CheckName(name); c != fabric.OK {
+			return fabric.Attr{}, fabric.Change{}, c
+		}
+	}
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	op := &namespace.Make{Dir: dir, Name: name, Spec: spec, Who: v.who, WantW: spec.Type == fabric.TypeFile}
+	if spec.Type == fabric.TypeFile {
+		op.Content.Inline = []byte{}
+	}
+	r, err := v.s.run(ctx, op, v.who.From)
+	if err != nil {
+		return fabric.Attr{}, r.Dir, err
+	}
+	return v.s.shown(&r.Attr), r.Dir, nil
+}
+
+// shown gives attributes as they are shown: with what is unpublished here, and their freshness.
+func (s *Spoke) shown(a *fabric.Attr) fabric.Attr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.inodes[a.Ino]; n != nil && n.known && s.valid(a.Ino, rights.R) {
+		return s.attrOf(n)
+	}
+	return *a
+}
+
+// Link implements fabric.FS.
+func (v *view) Link(ctx context.Context, ino, dir fabric.Ino, name string) (fabric.Attr, fabric.Change, error) {
+	if err := v.writes(); err != nil {
+		return fabric.Attr{}, fabric.Change{}, err
+	}
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	r, err := v.s.run(ctx, &namespace.Link{Ino: ino, Dir: dir, Name: name, Who: v.who}, v.who.From)
+	return v.s.shown(&r.Attr), r.Dir, err
+}
+
+// Replace implements fabric.FS.
+func (v *view) Replace(ctx context.Context, ino, dir fabric.Ino, name string, cond fabric.Cond) (fabric.Attr, fabric.Change, error) {
+	if err := v.writes(); err != nil {
+		return fabric.Attr{}, fabric.Change{}, err
+	}
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	if err := v.s.sync(ctx, ino); err != nil {
+		return fabric.Attr{}, fabric.Change{}, err
+	}
+	r, err := v.s.run(ctx, &namespace.Replace{Ino: ino, Dir: dir, Name: name, Cond: cond, Who: v.who}, v.who.From)
+	return v.s.shown(&r.Attr), r.Dir, err
+}
+
+// Rename implements fabric.FS.
+func (v *view) Rename(ctx context.Context, from fabric.Ino, old string, to fabric.Ino, name string, m fabric.RenameMode) (src, dst fabric.Change, err error) {
+	if err := v.writes(); err != nil {
+		return src, dst, err
+	}
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	r, err := v.s.run(ctx, &namespace.Rename{From: from, Old: old, To: to, Name: name, Mode: m, Who: v.who}, v.who.From)
+	return r.Dir, r.Dir2, err
+}
+
+// Remove implements fabric.FS.
+func (v *view) Remove(ctx context.Context, dir fabric.Ino, name string, k fabric.RemoveKind, cond fabric.Cond) (fabric.Change, error) {
+	if err := v.writes(); err != nil {
+		return fabric.Change{}, err
+	}
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	r, err := v.s.run(ctx, &namespace.Remove{Dir: dir, Name: name, Kind: k, Cond: cond, Who: v.who}, v.who.From)
+	return r.Dir, err
+}
+
+// ReadDir implements fabric.FS.
+func (v *view) ReadDir(ctx context.Context, dir fabric.Ino, from fabric.Pos) iter.Seq2[fabric.Entry, error] {
+	return func(yield func(fabric.Entry, error) bool) {
+		ctx, cancel := v.p.bounded(ctx)
+		defer cancel()
+		a, err := v.s.stat(ctx, dir)
+		switch {
+		case err != nil:
+		case a.Type != fabric.TypeDir:
+			err = fabric.NotDir
+		case v.who.May(&a, fabric.PermRead) == 0:
+			err = fabric.Denied
+		}
+		var l *listing
+		if err == nil {
+			l, err = v.s.list(ctx, dir, from)
+		}
+		for err == nil {
+			var page []fabric.Entry
+			if page, err = l.next(ctx); err != nil || len(page) == 0 {
+				break
+			}
+			for i := range page {
+				if !yield(page[i], nil) {
+					return
+				}
+			}
+		}
+		if err != nil {
+			yield(fabric.Entry{}, err)
+		}
+	}
+}
+
+// ReadLink implements fabric.FS.
+func (v *view) ReadLink(ctx context.Context, ino fabric.Ino) (string, error) {
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	st, err := v.s.full(ctx, ino, false)
+	if err == nil && st.Type != fabric.TypeSymlink {
+		err = fabric.Invalid
+	}
+	return st.Target, err
+}
+
+// Clone implements fabric.FS: what the parts hold is published where they are, and the new content
+// refers to the same chunks (A41).
+func (v *view) Clone(ctx context.Context, dst fabric.Ino, parts []fabric.Part) (fabric.Change, error) {
+	if err := v.writes(); err != nil {
+		return fabric.Change{}, err
+	}
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	return v.s.clone(ctx, dst, parts, v)
+}
+
+// Xattr implements fabric.FS.
+func (v *view) Xattr(ctx context.Context, ino fabric.Ino, name string, p []byte) (int, error) {
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	st, err := v.s.full(ctx, ino, false)
+	if err != nil {
+		return 0, err
+	}
+	x := v.s.described(ino, st.Xattrs)
+	i := sort.Search(len(x), func(i int) bool { return x[i].Name >= name })
+	if i == len(x) || x[i].Name != name {
+		return 0, fabric.NoXattr
+	}
+	if p != nil && len(p) < len(x[i].Value) {
+		return 0, fabric.Invalid
+	}
+	copy(p, x[i].Value)
+	return len(x[i].Value), nil
+}
+
+// described leaves out the description of a content that has changed here.
+func (s *Spoke) described(ino fabric.Ino, x []namespace.Xattr) []namespace.Xattr {
+	s.mu.Lock()
+	n := s.inodes[ino]
+	s.mu.Unlock()
+	if n != nil && n.file != nil && !n.file.idle() {
+		return withoutDescription(x)
+	}
+	return x
+}
+
+// ListXattr implements fabric.FS.
+func (v *view) ListXattr(ctx context.Context, ino fabric.Ino) ([]string, error) {
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	st, err := v.s.full(ctx, ino, false)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, x := range v.s.described(ino, st.Xattrs) {
+		out = append(out, x.Name)
+	}
+	return out, nil
+}
+
+// SetXattr implements fabric.FS.
+func (v *view) SetXattr(ctx context.Context, ino fabric.Ino, name string, value []byte, m fabric.XattrMode) error {
+	if err := v.writes(); err != nil {
+		return err
+	}
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	if name == fabric.ContentXattr { // it describes the content that is here now
+		if err := v.s.sync(ctx, ino); err != nil {
+			return err
+		}
+	}
+	_, err := v.s.run(ctx, &namespace.SetXattr{Ino: ino, Name: name, Value: value, Mode: m, Who: v.who}, v.who.From)
+	if err == nil {
+		v.s.setXattr(ino, name, value, true)
+	}
+	return err
+}
+
+// RemoveXattr implements fabric.FS.
+func (v *view) RemoveXattr(ctx context.Context, ino fabric.Ino, name string) error {
+	if err := v.writes(); err != nil {
+		return err
+	}
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	_, err := v.s.run(ctx, &namespace.RemoveXattr{Ino: ino, Name: name, Who: v.who}, v.who.From)
+	if err == nil {
+		v.s.setXattr(ino, name, nil, false)
+	}
+	return err
+}
+
+// setXattr keeps what is known of extended attributes true after a change of our own. Two at once
+// on one inode may come back in either order, so the state is asked for again.
+func (s *Spoke) setXattr(ino fabric.Ino, _ string, _ []byte, _ bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.inodes[ino]; n != nil && n.known {
+		n.state.Partial = true
+	}
+}
+
+// Locks are the kernel's own at each node in this version.
+
+// Lock implements fabric.FS.
+func (v *view) Lock(context.Context, fabric.Ino, fabric.Lock) error { return fabric.Unsupported }
+
+// TryLock implements fabric.FS.
+func (v *view) TryLock(context.Context, fabric.Ino, fabric.Lock) error { return fabric.Unsupported }
+
+// TestLock implements fabric.FS.
+func (v *view) TestLock(context.Context, fabric.Ino, fabric.Lock) (fabric.Lock, bool, error) {
+	return fabric.Lock{}, false, fabric.Unsupported
+}
+
+// Unlock implements fabric.FS.
+func (v *view) Unlock(context.Context, fabric.Ino, fabric.Lock) error { return fabric.Unsupported }
+
+// Sync implements fabric.FS. Names are durable when their change is answered.
+func (v *view) Sync(ctx context.Context, ino fabric.Ino) error {
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	return v.s.sync(ctx, ino)
+}
+
+// Open implements fabric.FS.
+func (v *view) Open(ctx context.Context, ino fabric.Ino, m fabric.OpenMode) (fabric.File, error) {
+	ctx, cancel := v.p.bounded(ctx)
+	defer cancel()
+	if m&fabric.OpenWrite != 0 {
+		if err := v.writes(); err != nil {
+			return nil, err
+		}
+		if m&fabric.OpenFixed != 0 {
+			return nil, fabric.Invalid
+		}
+	}
+	s := v.s
+	s.opening(ino, 1) // before the right is asked for: an unlink elsewhere asks who has it open
+	st, err := s.full(ctx, ino, true)
+	if err == nil {
+		err = v.mayOpen(&st.Attr, m)
+	}
+	if err != nil {
+		s.opening(ino, -1)
+		return nil, err
+	}
+	h := &handle{v: v, s: s, ino: ino, mode: m}
+	if m&fabric.OpenFixed != 0 {
+		h.fixed = s.versionOf(ino, &st)
+		h.attr = st.Attr
+	}
+	s.opened(ino)
+	return h, nil
+}
+
+func (v *view) mayOpen(a *fabric.Attr, m fabric.OpenMode) error {
+	switch a.Type {
+	case fabric.TypeFile:
+	case fabric.TypeDir:
+		return fabric.IsDir
+	default:
+		return fabric.Invalid
+	}
+	if m&fabric.OpenOwner != 0 && v.who.Owns(a) {
+		return nil
+	}
+	var want fabric.Perm
+	if m&fabric.OpenRead != 0 {
+		want |= fabric.PermRead
+	}
+	if m&fabric.OpenWrite != 0 {
+		want |= fabric.PermWrite
+	}
+	got := v.who.May(a, want)
+	if want&^got != 0 {
+		return fabric.Denied
+	}
+	return nil
+}
