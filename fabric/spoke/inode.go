@@ -267,20 +267,33 @@ func (s *Spoke) lookup(ctx context.Context, dir fabric.Ino, name string) (fabric
 	} else {
 		s.mu.Unlock()
 	}
-	found, err := s.find(ctx, dir, []string{name}, 0)
+	found, err := s.find(ctx, dir, []string{name}, firstBytes)
 	if err != nil {
 		return fabric.Attr{}, err
 	}
-	if len(found) == 0 || found[0].Inode.Ino == 0 {
+	switch {
+	case found[0].Inode.Ino == 0:
+		return fabric.Attr{}, fabric.Stale
+	case len(found) < 2:
+		return fabric.Attr{}, fabric.NotDir
+	case found[1].Inode.Ino == 0:
 		return fabric.Attr{}, fabric.NotExist
 	}
-	return found[0].Inode.Attr, nil
+	return found[1].Inode.Attr, nil
 }
 
-// find follows a path at the hub in one call and learns all that it brings.
+// firstBytes is how much of a file comes with the lookup of a name that no listing brought: who
+// looks one up that way mostly reads it.
+const firstBytes = 64 << 10
+
+// find follows a path at the hub in one call and learns all that it brings. The first Found is dir
+// itself.
 func (s *Spoke) find(ctx context.Context, dir fabric.Ino, path []string, want int) ([]namespace.Found, error) {
 	return call(ctx, s, func(ctx context.Context, ss *session) ([]namespace.Found, error) {
 		grants, found, err := ss.link.Hub.Lookup(ctx, dir, path, want)
+		if err == nil && len(found) == 0 {
+			err = fabric.Internal
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -309,7 +322,7 @@ func (s *Spoke) find(ctx context.Context, dir fabric.Ino, path []string, want in
 
 // learnFound keeps one step of a lookup, as far as rights cover it. mu is held.
 func (s *Spoke) learnFound(ss *session, f *namespace.Found) {
-	if d := s.dir(f.Dir); d != nil {
+	if d := s.dir(f.Dir); d != nil && f.Name != "" {
 		d.set(f.Name, entry{ino: f.Inode.Ino, cookie: f.Cookie})
 	}
 	if f.Inode.Ino == 0 {

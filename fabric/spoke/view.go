@@ -44,6 +44,12 @@ func (v *view) search(ctx context.Context, dir fabric.Ino) (fabric.Attr, error) 
 func (v *view) Lookup(ctx context.Context, dir fabric.Ino, name string) (fabric.Attr, error) {
 	ctx, cancel := v.p.bounded(ctx)
 	defer cancel()
+	if !v.s.knows(dir, "") && fabric.CheckName(name) == fabric.OK {
+		// Nothing is known of the directory: one call brings it and the name.
+		if _, err := v.s.find(ctx, dir, []string{name}, firstBytes); err != nil {
+			return fabric.Attr{}, err
+		}
+	}
 	a, err := v.search(ctx, dir)
 	if err != nil {
 		return fabric.Attr{}, err
@@ -91,10 +97,13 @@ func (v *view) Walk(ctx context.Context, dir fabric.Ino, path []string) ([]fabri
 	return out, nil
 }
 
-// knows says whether a name can be answered without the hub.
+// knows says whether a name can be answered without the hub; "" asks for the directory alone.
 func (s *Spoke) knows(dir fabric.Ino, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if name == "" {
+		return s.valid(dir, rights.R)
+	}
 	d := s.dir(dir)
 	if d == nil {
 		return false
