@@ -1,0 +1,192 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/spokefs/spokefs/fabric"
+	"github.com/spokefs/spokefs/fabric/namespace"
+	"github.com/spokefs/spokefs/fabric/rights"
+	pb "github.com/spokefs/spokefs/proto/spokefs/v1"
+	"github.com/spokefs/spokefs/storage"
+	"github.com/spokefs/spokefs/storage/chunk"
+	"github.com/spokefs/spokefs/storage/mem"
+	"github.com/spokefs/spokefs/storage/storagetest"
+)
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %#v\nwant %#v", what, got, want)
+	}
+}
+
+func TestConnect(t *testing.T) {
+	w := newWorld(t, Config{})
+	old := namespace.Ticket{Session: fabric.SessionID{3}, Epoch: 2, Secret: [32]byte{4}}
+	_, info, ticket, lease, err := w.client.Connect(t.Context(), testNamespace, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "info", info, w.hub.info)
+	same(t, "ticket", ticket, w.hub.ticket)
+	same(t, "lease", lease, w.hub.session.lease)
+	same(t, "old", w.hub.old, old)
+	same(t, "owner", w.hub.owner, "spiffe://example.org/spoke/branch/n1")
+	if site, err := w.client.Site(t.Context()); err != nil || string(site) != `{"spoke":"branch"}` {
+		t.Errorf("Site: %s, %v", site, err)
+	}
+	if _, _, _, _, err := w.client.Connect(t.Context(), "other", old); !errors.Is(err, fabric.Denied) {
+		t.Errorf("another namespace: %v", err)
+	}
+	if s := w.client.Stats(); s.Sent == 0 || s.Received == 0 || s.Dials != 1 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func testInode(ino fabric.Ino) namespace.Inode {
+	return namespace.Inode{Attr: fabric.Attr{Ino: ino, Type: fabric.TypeFile, Mode: 0o644, Size: 3, Used: 3, Nlink: 1, Mtime: -5, Iver: 8},
+		Content: namespace.Content{Size: 3, Used: 3, Inline: []byte("abc")}, Xattrs: []namespace.Xattr{{Name: "user.x", Value: []byte{0, 1}}}}
+}
+
+func TestCalls(t *testing.T) {
+	w := newWorld(t, Config{})
+	c, s, ctx := w.connect(t), w.hub.session, t.Context()
+	s.grants = []rights.Grant{{Ino: 1 << 60, Right: rights.R | rights.W, Seq: 9, Epoch: 7, Term: 3}, {Ino: 4}}
+	s.inodes = []namespace.Inode{testInode(1 << 60), {}}
+	bad := "caf\xe9" // names are bytes
+	s.found = []namespace.Found{{Inode: testInode(1)}, {Dir: 1, Name: bad, Cookie: 4, Inode: testInode(6),
+		Blobs: []storage.Blob{{Ref: storage.Ref{Sum: [32]byte{1}, Len: 3}, Kind: storage.Chunk, Form: storage.Raw, Data: []byte("abc")}}}}
+	s.page = []namespace.Dirent{{Name: bad, Cookie: 5, Inode: testInode(6)}}
+	s.eof = true
+	s.result = namespace.Result{Index: 77, Ops: []namespace.OpResult{{Code: fabric.Exist, Cookie: 3}}}
+	s.usage = fabric.Usage{Bytes: 1, FreeBytes: 2, Inodes: 3, FreeInodes: 4}
+
+	lease, err := c.Renew(ctx, 2, []fabric.Ino{5, 6})
+	same(t, "Renew", []any{lease, err, s.asked}, []any{s.lease, nil, []any{"renew", fabric.Term(2), []fabric.Ino{5, 6}}})
+	wants := []rights.Want{{Ino: 1 << 60, Right: rights.R | rights.W, Wait: true}, {Ino: 4, Right: rights.D}}
+	g, n, err := c.Acquire(ctx, wants)
+	same(t, "Acquire", []any{g, n, err, s.asked}, []any{s.grants, s.inodes, nil, []any{"acquire", wants}})
+	g, found, err := c.Lookup(ctx, 1, []string{"a", bad}, 4096)
+	same(t, "Lookup", []any{g, found, err, s.asked}, []any{s.grants, s.found, nil, []any{"lookup", fabric.Ino(1), []string{"a", bad}, 4096}})
+	from := fabric.Pos{After: 4, ByName: true, At: bad}
+	g, page, eof, err := c.List(ctx, 1, from, 100)
+	same(t, "List", []any{g, page, eof, err, s.asked}, []any{s.grants, s.page, true, nil, []any{"list", fabric.Ino(1), from, 100}})
+	n, err = c.Peek(ctx, []fabric.Ino{8})
+	same(t, "Peek", []any{n, err, s.asked}, []any{s.inodes, nil, []any{"peek", []fabric.Ino{8}}})
+	same(t, "Release", []any{c.Release(ctx, s.grants), s.asked}, []any{nil, []any{"release", s.grants}})
+	acks := []rights.Ack{{Ino: 5, Seq: 6, Kept: rights.R, Open: true, Left: 1 << 40}}
+	same(t, "Ack", []any{c.Ack(ctx, acks), s.asked}, []any{nil, []any{"ack", acks}})
+	cmd := namespace.Command{From: namespace.Origin{Session: fabric.SessionID{1, 2}, Epoch: 7, Slot: 3, Seq: 4}, Wall: 11,
+		Ops: []namespace.Op{&namespace.Link{Ino: 5, Dir: 1, Name: bad}}}
+	g, res, err := c.Apply(ctx, cmd)
+	same(t, "Apply", []any{g, res, err, s.asked}, []any{s.grants, s.result, nil, []any{"apply", cmd}})
+	u, err := c.StatFS(ctx)
+	same(t, "StatFS", []any{u, err}, []any{s.usage, nil})
+	same(t, "Close", []any{c.Close(ctx), s.asked}, []any{nil, []any{"close"}})
+}
+
+func TestEvents(t *testing.T) {
+	w := newWorld(t, Config{})
+	c, s := w.connect(t), w.hub.session
+	s.events = []rights.Message{&rights.Recall{Ino: 5, Kind: rights.Shared, Seq: 6, Term: 3, Name: "x\xff"}, &rights.Waiting{Ino: 7}, &rights.Push{Ino: 8}}
+	var got []rights.Message
+	for m, err := range c.Events(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, m); len(got) == len(s.events) {
+			break
+		}
+	}
+	same(t, "events", got, s.events)
+}
+
+func TestCodesCrossTheWire(t *testing.T) {
+	w := newWorld(t, Config{})
+	c, s := w.connect(t), w.hub.session
+	for code := fabric.Code(1); int(code) < fabric.Codes; code++ {
+		want := code
+		if code == fabric.Canceled {
+			want = fabric.Unavailable // we did not give up
+		}
+		for _, err := range []error{code, &fabric.Error{Op: "x", Ino: 3, Code: code, Err: errors.New("why")}} {
+			s.err = err
+			if _, err := c.StatFS(t.Context()); fabric.CodeOf(err) != want {
+				t.Errorf("%v came as %v", code, err)
+			}
+			for _, err := range c.Events(t.Context()) {
+				if fabric.CodeOf(err) != want {
+					t.Errorf("%v came as %v in a stream", code, err)
+				}
+			}
+		}
+	}
+	for _, e := range errStorage {
+		err, broken := fromBlobs(t.Context(), toStatus(fmt.Errorf("layer: %w", e), true))
+		if !errors.Is(err, e) || broken {
+			t.Errorf("%v came as %v, broken %v", e, err, broken)
+		}
+	}
+}
+
+func TestBlobs(t *testing.T) {
+	w := newWorld(t, Config{MaxBatch: 4 << 10})
+	c := w.connect(t)
+	storagetest.Blobs(t, func(t *testing.T, h *chunk.Hasher) storage.Blobs {
+		w.hub.session.blobs = mem.New(h)
+		return c.Blobs()
+	})
+	if s := w.client.Stats(); s.BlobsIn == 0 || s.BlobsOut == 0 || s.RawIn < s.StoredIn || s.Dials != 2 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestLargestBlob(t *testing.T) {
+	w := newWorld(t, Config{})
+	c := w.connect(t)
+	raw := make([]byte, storage.MaxRaw)
+	x := uint32(1)
+	for i := range raw { // nothing to compress
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		raw[i] = byte(x)
+	}
+	b := w.hasher.Seal(storage.Chunk, raw, nil)
+	if err := c.Blobs().Put(t.Context(), storage.Upload, []storage.Blob{b}); err != nil {
+		t.Fatal(err)
+	}
+	for got, err := range c.Blobs().Fetch(t.Context(), storage.Demand, []storage.Ref{b.Ref}) {
+		if err != nil || len(got.Data) != len(b.Data) {
+			t.Errorf("%d bytes, %v", len(got.Data), err)
+		}
+	}
+}
+
+func TestPagesFitMessages(t *testing.T) {
+	w := newWorld(t, Config{})
+	c, s := w.connect(t), w.hub.session
+	s.eof = true
+	for i := range 3000 {
+		n := testInode(fabric.Ino(i + 10))
+		n.Target = strings.Repeat("t", fabric.MaxTarget)
+		s.page = append(s.page, namespace.Dirent{Name: fmt.Sprintf("%0255d", i), Cookie: fabric.Cookie(i + 3), Inode: n})
+	}
+	_, page, eof, err := c.List(t.Context(), 1, fabric.Pos{}, 3000)
+	if err != nil || eof || len(page) == 0 || len(page) == 3000 {
+		t.Errorf("%d entries, eof %v, %v", len(page), eof, err)
+	}
+}
+
+func TestMethodsWithoutARuleAreFound(t *testing.T) {
+	info := map[string]grpc.ServiceInfo{pb.Fabric_ServiceDesc.ServiceName: {Methods: []grpc.MethodInfo{{Name: "Hello"}, {Name: "Forgotten"}}}}
+	if err := covered(info, methods); err == nil || !strings.Contains(err.Error(), "Forgotten") {
+		t.Errorf("%v", err)
+	}
+}
