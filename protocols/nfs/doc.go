@@ -1,6 +1,7 @@
 // Package nfs is to serve portals over NFS version 3. What is here so far is what every request
-// passes first: the record reader, the parser of call headers and credentials, and the map from
-// fabric.Code to NFS status. It does not listen, and it answers no procedure yet.
+// passes first: the record reader, the parser of call headers and credentials, the map from
+// fabric.Code to NFS status; and the answers of portmap version 2. It does not listen, and it
+// answers no procedure of MOUNT or NFS yet.
 //
 // Invariants: what a client sends is held to the limits of Config before memory is taken for it;
 // a length that a client names is compared with what is there before it is used.
