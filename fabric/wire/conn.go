@@ -4,7 +4,9 @@ import (
 	"context"
 	"iter"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/spokefs/spokefs/fabric"
 	"github.com/spokefs/spokefs/fabric/namespace"
@@ -33,6 +35,12 @@ func (s *Conn) with(ctx context.Context) context.Context {
 // Blobs is the namespace's content.
 func (s *Conn) Blobs() storage.Blobs { return blobs{s} }
 
+// tooLong says that a reply did not fit in a message. Inodes have up to 80 KiB each, so that a call
+// for many is then made for each half.
+func tooLong(err error) bool {
+	return status.Code(err) == codes.ResourceExhausted && problemOf(err) == nil
+}
+
 // Renew implements spoke.Hub.
 func (s *Conn) Renew(ctx context.Context, dropped fabric.Term, open []fabric.Ino) (rights.Lease, error) {
 	r, err := s.c.fabric.Renew(s.with(ctx), &pb.RenewRequest{Dropped: uint64(dropped), Open: each(open, putIno)})
@@ -45,6 +53,17 @@ func (s *Conn) Renew(ctx context.Context, dropped fabric.Term, open []fabric.Ino
 // Acquire implements spoke.Hub.
 func (s *Conn) Acquire(ctx context.Context, w []rights.Want) ([]rights.Grant, []namespace.Inode, error) {
 	r, err := s.c.fabric.Acquire(s.with(ctx), &pb.AcquireRequest{Wants: each(w, putWant)})
+	if tooLong(err) && len(w) > 1 {
+		g, n, err := s.Acquire(ctx, w[:len(w)/2])
+		if err != nil {
+			return nil, nil, err
+		}
+		g2, n2, err := s.Acquire(ctx, w[len(w)/2:])
+		if err != nil {
+			return nil, nil, err
+		}
+		return append(g, g2...), append(n, n2...), nil
+	}
 	if err != nil {
 		return nil, nil, fromStatus(ctx, "acquire", err)
 	}
@@ -89,6 +108,14 @@ func (s *Conn) List(ctx context.Context, dir fabric.Ino, from fabric.Pos, n int)
 // Peek implements spoke.Hub.
 func (s *Conn) Peek(ctx context.Context, inos []fabric.Ino) ([]namespace.Inode, error) {
 	r, err := s.c.fabric.Peek(s.with(ctx), &pb.PeekRequest{Inos: each(inos, putIno)})
+	if tooLong(err) && len(inos) > 1 {
+		n, err := s.Peek(ctx, inos[:len(inos)/2])
+		if err != nil {
+			return nil, err
+		}
+		n2, err := s.Peek(ctx, inos[len(inos)/2:])
+		return append(n, n2...), err
+	}
 	if err != nil {
 		return nil, fromStatus(ctx, "peek", err)
 	}

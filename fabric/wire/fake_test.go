@@ -103,6 +103,7 @@ type fakeHub struct {
 	ticket  namespace.Ticket
 	info    namespace.Info
 	session *fakeSession
+	other   Session // if not nil: given instead of session
 
 	mu      sync.Mutex // guards what follows
 	owner   string
@@ -132,6 +133,9 @@ func (h *fakeHub) Open(_ context.Context, p identity.Peer, ns string, old namesp
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.owner, h.old = p.String(), old
+	if h.other != nil {
+		return h.other, h.ticket, h.info, h.session.lease, nil
+	}
 	return h.session, h.ticket, h.info, h.session.lease, nil
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -181,6 +182,53 @@ func TestPagesFitMessages(t *testing.T) {
 	_, page, eof, err := c.List(t.Context(), 1, fabric.Pos{}, 3000)
 	if err != nil || eof || len(page) == 0 || len(page) == 3000 {
 		t.Errorf("%d entries, eof %v, %v", len(page), eof, err)
+	}
+}
+
+// echoes gives an inode of the largest kind for each it is asked for.
+type echoes struct{ fakeSession }
+
+func (e *echoes) inode(ino fabric.Ino) namespace.Inode {
+	n := testInode(ino)
+	n.Xattrs = []namespace.Xattr{{Name: "user.big", Value: make([]byte, fabric.MaxXattrValue-8)}}
+	return n
+}
+
+func (e *echoes) Acquire(_ context.Context, w []rights.Want) (g []rights.Grant, n []namespace.Inode, err error) {
+	for _, w := range w {
+		g, n = append(g, rights.Grant{Ino: w.Ino, Right: w.Right}), append(n, e.inode(w.Ino))
+	}
+	return g, n, nil
+}
+
+func (e *echoes) Peek(_ context.Context, inos []fabric.Ino) (n []namespace.Inode, err error) {
+	for _, ino := range inos {
+		n = append(n, e.inode(ino))
+	}
+	return n, nil
+}
+
+func TestManyLargeInodes(t *testing.T) {
+	w := newWorld(t, Config{})
+	w.hub.other = &echoes{}
+	c := w.connect(t)
+	var wants []rights.Want
+	var inos []fabric.Ino
+	for i := range fabric.Ino(200) {
+		wants, inos = append(wants, rights.Want{Ino: i + 1, Right: rights.R}), append(inos, i+1)
+	}
+	g, n, err := c.Acquire(t.Context(), wants)
+	if err != nil || len(g) != 200 || len(n) != 200 {
+		t.Fatalf("Acquire: %d, %d, %v", len(g), len(n), err)
+	}
+	peeked, err := c.Peek(t.Context(), inos)
+	if err != nil || len(peeked) != 200 {
+		t.Fatalf("Peek: %d, %v", len(peeked), err)
+	}
+	for i := range n {
+		if g[i].Ino != inos[i] || n[i].Ino != inos[i] || peeked[i].Ino != inos[i] {
+			t.Fatalf("inode %d is out of order", i)
+		}
 	}
 }
 
