@@ -11,6 +11,6 @@
 // # Files
 //
 // The authority is one file, ca.pem; an identity is one file, identity.pem: key, certificate, the
-// authority's certificate. Both are mode 0600, written beside and renamed. Nothing here has locks or
-// goroutines.
+// authority's certificate. Both are mode 0600, written beside and renamed. Nothing here has
+// goroutines; the one lock guards the certificate that a hub shows.
 package identity

@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spokefs/spokefs/fabric"
 	"github.com/spokefs/spokefs/storage/disk"
@@ -164,10 +166,11 @@ func hubRole(c *x509.Certificate) error {
 
 // ServerTLS is a hub's end: TLS 1.3, clients have a certificate of ca. With allowNoClientCert they
 // may also show none, as one must that is about to join: what such a client may do is then up to
-// the listener's table (A52). hosts are as in Server.
+// the listener's table (A52). hosts are as in Server. The hub's certificate is made anew when half
+// of its life is over, so a hub may run for as long as it likes.
 func ServerTLS(ca *CA, allowNoClientCert bool, hosts ...string) (*tls.Config, error) {
-	cert, err := ca.Server(hosts...)
-	if err != nil {
+	own := &hubCert{ca: ca, hosts: hosts}
+	if _, err := own.get(nil); err != nil {
 		return nil, err
 	}
 	auth := tls.RequireAndVerifyClientCert
@@ -177,9 +180,34 @@ func ServerTLS(ca *CA, allowNoClientCert bool, hosts ...string) (*tls.Config, er
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, ClientAuth: auth, ClientCAs: pool,
+		MinVersion: tls.VersionTLS13, GetCertificate: own.get, ClientAuth: auth, ClientCAs: pool,
 		Time: ca.Now, SessionTicketsDisabled: true, // a resumed connection would skip the check of times
 	}, nil
+}
+
+// hubCert is a hub's certificate, renewed at half of its life.
+type hubCert struct {
+	ca    *CA
+	hosts []string
+
+	mu   sync.Mutex // guards what follows
+	cert *tls.Certificate
+	made time.Time
+}
+
+func (h *hubCert) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.ca.now()
+	if age := now.Sub(h.made); h.cert != nil && age >= 0 && age < CertLife/2 {
+		return h.cert, nil
+	}
+	cert, err := h.ca.Server(h.hosts...)
+	if err != nil {
+		return nil, err
+	}
+	h.cert, h.made = &cert, now
+	return h.cert, nil
 }
 
 // ClientTLS is a spoke node's end: TLS 1.3, and the other end is a hub of the same authority.

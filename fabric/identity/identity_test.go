@@ -101,11 +101,17 @@ func TestHandshake(t *testing.T) {
 	past := func() time.Time { return time.Now().Add(-CertLife - 2*skew) }
 	ca.Now = past
 	expired := newIdentity(t, ca, "branch", "n1")
-	expiredHub, err := ServerTLS(ca, true)
+	expiredCert, err := ca.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
-	expiredHub.Time, ca.Now = nil, nil
+	ca.Now = nil
+	shows := func(c tls.Certificate) *tls.Config {
+		cfg := strict.Clone()
+		cfg.GetCertificate, cfg.Certificates, cfg.ClientAuth = nil, []tls.Certificate{c}, tls.VerifyClientCertIfGiven
+		return cfg
+	}
+	expiredHub := shows(expiredCert)
 	hubCert, err := ca.Server("h2")
 	if err != nil {
 		t.Fatal(err)
@@ -117,10 +123,8 @@ func TestHandshake(t *testing.T) {
 	}
 	old := ClientTLS(id)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
-	nodeAsHub := strict.Clone()
-	nodeAsHub.Certificates = ClientTLS(id).Certificates
-	nodeWithChain := strict.Clone()
-	nodeWithChain.Certificates = []tls.Certificate{{Certificate: [][]byte{id.Cert.Raw, ca.Cert()}, PrivateKey: id.Key}}
+	nodeAsHub := shows(ClientTLS(id).Certificates[0])
+	nodeWithChain := shows(tls.Certificate{Certificate: [][]byte{id.Cert.Raw, ca.Cert()}, PrivateKey: id.Key})
 
 	for _, c := range []struct {
 		name           string
@@ -155,10 +159,36 @@ func TestHandshake(t *testing.T) {
 		t.Errorf("joining: %v", err)
 	}
 	// An authority of the pinned one's name in the chain does not help.
-	fake := foreign.Clone()
-	fake.Certificates = []tls.Certificate{{Certificate: [][]byte{foreign.Certificates[0].Certificate[0], ca.Cert()}, PrivateKey: foreign.Certificates[0].PrivateKey}}
+	fakeCert, err := other.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fakeCert.Certificate[1] = ca.Cert()
+	fake := shows(fakeCert)
 	if _, _, err := shake(fake, JoinTLS(ca.Pin())); err == nil || !strings.Contains(err.Error(), "x509") {
 		t.Errorf("a chain put together: %v", err)
+	}
+}
+
+func TestHubsRenewTheirCertificate(t *testing.T) {
+	ca := newCA(t)
+	now := time.Now()
+	ca.Now = func() time.Time { return now }
+	h := &hubCert{ca: ca}
+	var last *tls.Certificate
+	for i, step := range []struct {
+		d     time.Duration
+		fresh bool
+	}{{0, true}, {CertLife/2 - 1, false}, {1, true}, {time.Hour, false}, {-2 * time.Hour, true}} {
+		now = now.Add(step.d)
+		c, err := h.get(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fresh := c != last; fresh != step.fresh {
+			t.Errorf("step %d: new certificate %v", i, fresh)
+		}
+		last = c
 	}
 }
 
