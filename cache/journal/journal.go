@@ -38,7 +38,7 @@ const (
 	Write     Type = 1 // Len bytes at Off
 	Truncate  Type = 2 // the size is Off
 	Punch     Type = 3 // Len bytes at Off are a hole
-	Published Type = 4 // what this file has up to Seq is at the hub, at version Base
+	Published Type = 4 // what this file has up to Seq is at the hub, whose version of it is Base
 )
 
 // Record is what is known of one write beside its data.
@@ -335,7 +335,8 @@ func (j *Journal) Replay(yield func(r Record, p Place) error) error {
 	published := map[fabric.Ino]state{}
 	for _, f := range old {
 		if f.rec.Type == Published {
-			published[f.rec.Ino] = state{f.rec.Seq, f.rec.Base}
+			p := published[f.rec.Ino]
+			published[f.rec.Ino] = state{max(p.seq, f.rec.Seq), max(p.base, f.rec.Base)}
 		}
 	}
 	for _, f := range old {

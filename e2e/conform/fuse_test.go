@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,7 +40,7 @@ func local(t *testing.T) *node.LocalSite {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := s.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
@@ -78,10 +79,9 @@ func run(t *testing.T, dir string, user bool, script string) string {
 	cmd.Dir = dir
 	home := t.TempDir()
 	os.Chmod(home, 0o777)
-	for d := home; d != "/" && user; d = filepath.Dir(d) {
-		if st, err := os.Stat(d); err == nil {
-			os.Chmod(d, st.Mode().Perm()|0o011)
-		}
+	if user {
+		reachable(home)
+		reachable(filepath.Dir(dir))
 	}
 	cmd.Env = append(os.Environ(), "HOME="+home, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
 	if user {
@@ -94,10 +94,26 @@ func run(t *testing.T, dir string, user bool, script string) string {
 	return string(out)
 }
 
+// reachable lets other users pass through the folders above a test's own.
+func reachable(dir string) {
+	for ; strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {
+		if st, err := os.Stat(dir); err == nil {
+			os.Chmod(dir, st.Mode()|0o011)
+		}
+	}
+}
+
+// laterLocks are posixtest's cases of locks that reach across sites (A36), which this version
+// leaves to the kernel: one process's locks do not meet there.
+var laterLocks = []string{"FcntlFlockLocksFile"}
+
 func TestFUSEPosix(t *testing.T) {
 	dir := mount(t, local(t).Spoke)
 	for name, f := range posixtest.All {
 		t.Run(name, func(t *testing.T) {
+			if slices.Contains(laterLocks, name) {
+				t.Skip("locks across sites come with rule A36")
+			}
 			sub, err := os.MkdirTemp(dir, "t")
 			if err != nil {
 				t.Fatal(err)
@@ -116,12 +132,12 @@ var programs = []struct{ name, needs, script string }{
 		chmod 600 src/f3 && touch -d 2001-02-03 src/f4 && tar cf a.tar src && mkdir out && tar xpf a.tar -C out && diff -r src out/src && test "$(stat -c %Y out/src/f4)" = "$(stat -c %Y src/f4)"`},
 	{"sqlite", "sqlite3", `sqlite3 db "pragma journal_mode=wal; create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<2000) insert into t select x, hex(randomblob(20)) from c;" >/dev/null &&
 		test "$(sqlite3 db 'select count(*), count(distinct b) from t')" = "2000|2000" && test "$(sqlite3 db 'pragma integrity_check')" = ok`},
-	{"rsync", "rsync", `mkdir a && for i in $(seq 100); do head -c $((i*331)) /dev/urandom >a/f$i; done && rsync -a a/ b/ && diff -r a b && test -z "$(rsync -a -n -i a/ b/)"`},
+	{"rsync", "rsync", `mkdir a && for i in $(seq 100); do head -c $((i*331)) /dev/urandom >a/f$i; done && rsync -a a/ b/ && diff -r a b && rsync -a -n -i a/ b/ >again && { test ! -s again || { cat again; false; }; }`},
 	{"go build", "go", `export GOCACHE=$HOME/gocache GOFLAGS=-mod=mod GOTOOLCHAIN=local; mkdir m && cd m && printf 'module m\n\ngo 1.26\n' >go.mod &&
 		printf 'package main\n\nfunc main() { println("hello") }\n' >main.go && go build -o m . && test "$(./m 2>&1)" = hello`},
 	{"fio", "fio", `fio --name=v --filename=f --size=8m --rw=randwrite --bsrange=1k-64k --ioengine=psync --verify=crc32c --end_fsync=1 >/dev/null && fio --name=v --filename=f --size=8m --rw=randwrite --bsrange=1k-64k --ioengine=psync --verify=crc32c --verify_only >/dev/null`},
 	{"shell", "bash", `for i in $(seq 300); do echo $i >>log; done && test "$(wc -l <log)" = 300 && mkdir -p d/e && echo x >d/e/f && mv d/e d/g && cat d/g/f && cp -a d h && rm -r d && test "$(cat h/g/f)" = x &&
-		exec 3>u && echo one >&3 && rm u && echo two >&3 && test "$(cat /proc/self/fd/3 2>/dev/null || true)" = "" && exec 3>&- && truncate -s 1M s && test "$(stat -c %s s)" = 1048576 && python3 - <<'P'
+		exec 3<>u && echo one >&3 && rm u && echo two >&3 && test "$(cat /proc/$$/fd/3 | wc -l)" = 2 && exec 3>&- && truncate -s 1M s && test "$(stat -c %s s)" = 1048576 && python3 - <<'P'
 import mmap, os
 f = os.open("map", os.O_RDWR | os.O_CREAT); os.ftruncate(f, 65536)
 m = mmap.mmap(f, 65536); m[100:105] = b"hello"; m.flush(); m.close(); os.close(f)

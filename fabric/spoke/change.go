@@ -3,6 +3,7 @@ package spoke
 import (
 	"context"
 
+	"github.com/spokefs/spokefs/cache/journal"
 	"github.com/spokefs/spokefs/fabric"
 	"github.com/spokefs/spokefs/fabric/namespace"
 	"github.com/spokefs/spokefs/fabric/rights"
@@ -144,6 +145,8 @@ func (s *Spoke) run(ctx context.Context, op namespace.Op, skip fabric.Watcher) (
 		return namespace.OpResult{}, err
 	}
 	r := res[0]
+	s.note(&r.Attr)
+	s.note(&r.Lost)
 	if r.Code == fabric.OK {
 		s.tell(ctx, op, &r, skip)
 	}
@@ -152,6 +155,20 @@ func (s *Spoke) run(ctx context.Context, op namespace.Op, skip fabric.Watcher) (
 		return r, r.Code
 	}
 	return r, nil
+}
+
+// note tells the journal that a file with unpublished writes has another version by a change of our
+// own, so that a replay does not take it for somebody else's.
+func (s *Spoke) note(a *fabric.Attr) {
+	if a.Ino == 0 {
+		return
+	}
+	s.mu.Lock()
+	_, dirty := s.dirty[a.Ino]
+	s.mu.Unlock()
+	if dirty { // a note that is lost costs a look at the content, or parks it
+		s.jrn.Append(journal.Record{Type: journal.Published, Ino: a.Ino, Base: a.Iver}, nil)
+	}
 }
 
 // release gives up the hold on an inode without a name that nobody here has open (A30).

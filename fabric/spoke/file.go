@@ -30,8 +30,10 @@ type file struct {
 	over   overlay
 	size   int64
 	mtime  fabric.Time
-	local  uint64 // changes since base
-	kill   bool   // setuid and setgid go with the next publish
+	ctime  fabric.Time // of the last local change
+	atime  fabric.Time // set here and not published; 0: not
+	local  uint64      // changes since base
+	kill   bool        // setuid and setgid go with the next publish
 	dirty  bool
 	seq    uint64         // of the newest record
 	places []record       // records not done
@@ -83,7 +85,10 @@ func (f *file) overlayLocked(a *fabric.Attr) {
 		return
 	}
 	a.Size, a.Mtime = f.size, f.mtime
-	a.Ctime = max(a.Ctime, f.mtime)
+	a.Ctime = max(a.Ctime, f.ctime)
+	if f.atime != 0 {
+		a.Atime = f.atime
+	}
 	a.Iver += f.local
 	a.Used = max(a.Used, min(f.size, a.Used+f.written()))
 	if f.kill {

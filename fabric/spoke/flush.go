@@ -92,7 +92,7 @@ func (s *Spoke) flushLocked(ctx context.Context, f *file, drop bool) error {
 		return nil
 	}
 	v := version{base: f.base, over: append(overlay(nil), f.over...), size: f.size}
-	op := &namespace.Publish{Ino: f.ino, Base: f.iver, Mtime: f.mtime, Ctime: f.mtime, KillPriv: f.kill, DropW: drop}
+	op := &namespace.Publish{Ino: f.ino, Base: f.iver, Mtime: f.mtime, Atime: f.atime, Ctime: f.ctime, KillPriv: f.kill, DropW: drop}
 	seq := f.seq
 	f.mu.Unlock()
 
@@ -129,6 +129,7 @@ func (s *Spoke) published(f *file, op *namespace.Publish, a fabric.Attr, seq uin
 	}
 	f.places = kept
 	if f.dirty = f.seq > seq; !f.dirty {
+		f.atime = 0
 		f.mtime = a.Mtime
 		f.size = op.Content.Size
 		delete(s.dirty, f.ino)
@@ -136,6 +137,10 @@ func (s *Spoke) published(f *file, op *namespace.Publish, a fabric.Attr, seq uin
 		f.since = s.deps.Boot()
 	}
 	if n := s.inodes[f.ino]; n != nil && n.file == f && n.known {
+		if newer := n.state.Attr; newer.Iver > a.Iver { // a change of the name was answered first
+			newer.Size, newer.Used, newer.Mtime = a.Size, a.Used, a.Mtime
+			a = newer
+		}
 		n.state.Attr, n.state.Content, n.state.Partial = a, op.Content, false
 		n.state.Xattrs = withoutDescription(n.state.Xattrs)
 	}

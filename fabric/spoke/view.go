@@ -167,12 +167,37 @@ func (v *view) SetAttr(ctx context.Context, ino fabric.Ino, set fabric.SetAttr) 
 	if set.Set &^= fabric.SetSize | fabric.SetGuard; set.Set == 0 {
 		return ch, nil
 	}
+	if c, ok, err := v.times(ctx, &ch.After, set); ok || err != nil {
+		return c, err
+	}
 	r, err := v.s.run(ctx, &namespace.SetAttr{Ino: ino, Set: set, Who: v.who}, v.who.From)
 	if err != nil {
 		return ch, err
 	}
 	ch.After = v.s.afterSet(ino, set, &r.Attr)
 	return ch, nil
+}
+
+// times sets the times of a file that has unpublished writes; ok is false for all else.
+func (v *view) times(ctx context.Context, a *fabric.Attr, set fabric.SetAttr) (ch fabric.Change, ok bool, err error) {
+	const only = fabric.SetAtime | fabric.SetMtime | fabric.SetAtimeNow | fabric.SetMtimeNow
+	if set.Set&^only != 0 || !v.who.Owns(a) {
+		return ch, false, nil
+	}
+	v.s.mu.Lock()
+	n := v.s.inodes[a.Ino]
+	var f *file
+	if n != nil {
+		f = n.file
+	}
+	v.s.mu.Unlock()
+	if f == nil {
+		return ch, false, nil
+	}
+	if ch, ok, err = v.s.setTimes(n, f, set); ok {
+		v.s.invalidate(ctx, []fabric.Key{{Kind: fabric.KeyAttr, Ino: a.Ino}}, v.who.From)
+	}
+	return ch, ok, err
 }
 
 // afterSet lets explicit times win over those of writes that are not published yet (case F4).

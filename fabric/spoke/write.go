@@ -133,6 +133,7 @@ func (s *Spoke) record(n *inode, f *file, c *change) (off int64, ch fabric.Chang
 	}
 	f.mu.Lock()
 	f.apply(r, place, seq)
+	f.ctime = r.At
 	f.kill = f.kill || c.kill
 	ch.After = attr
 	f.overlayLocked(&ch.After)
@@ -141,6 +142,49 @@ func (s *Spoke) record(n *inode, f *file, c *change) (off int64, ch fabric.Chang
 	s.dirty[n.ino] = n
 	s.mu.Unlock()
 	return r.Off, ch, true, nil
+}
+
+// setTimes sets the times of a file with unpublished writes, here: the publish carries them, so
+// that they win over the times of those writes (case F4). ok is false if nothing is unpublished.
+func (s *Spoke) setTimes(n *inode, f *file, set fabric.SetAttr) (ch fabric.Change, ok bool, err error) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	s.mu.Lock()
+	ok = n.file == f && n.known && s.valid(n.ino, rights.W)
+	attr := n.state.Attr
+	s.mu.Unlock()
+	if !ok || f.idle() {
+		return ch, false, nil
+	}
+	was := attr
+	f.overlayAttr(&was)
+	now := max(s.now(), was.Ctime+1)
+	mtime := was.Mtime
+	switch {
+	case set.Set&fabric.SetMtime != 0:
+		mtime = set.Mtime
+	case set.Set&fabric.SetMtimeNow != 0:
+		mtime = now
+	}
+	// A cut to the size that it has changes nothing but the time.
+	r := journal.Record{Type: journal.Truncate, Ino: n.ino, Base: attr.Iver, Off: was.Size, At: mtime}
+	place, seq, err := s.jrn.Append(r, nil)
+	if err != nil {
+		return ch, false, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.apply(r, place, seq)
+	f.ctime = now
+	switch {
+	case set.Set&fabric.SetAtime != 0:
+		f.atime = set.Atime
+	case set.Set&fabric.SetAtimeNow != 0:
+		f.atime = now
+	}
+	ch.Before, ch.After = was.Version(), attr
+	f.overlayLocked(&ch.After)
+	return ch, true, nil
 }
 
 // hurry wakes the flusher, and tells it not to linger.

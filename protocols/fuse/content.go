@@ -185,16 +185,30 @@ func (f *files) Lseek(cancel <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekO
 	return fuse.OK
 }
 
-// Fallocate implements fuse.RawFileSystem: holes can be punched; space is not reserved.
+// Fallocate implements fuse.RawFileSystem: holes can be punched, and a file grows as asked. Space is
+// not set aside: it is credit at the hub, not blocks.
 func (f *files) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
 	o := f.file(in.Fh)
 	if o == nil {
 		return fuse.EBADF
 	}
-	if in.Mode != unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE {
+	ctx := request{cancel}
+	switch in.Mode {
+	case unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE:
+		_, err := o.file.Punch(ctx, int64(in.Offset), int64(in.Length))
+		return status(err)
+	case unix.FALLOC_FL_KEEP_SIZE:
+		return fuse.OK
+	case 0:
+	default:
 		return fuse.Status(syscall.EOPNOTSUPP)
 	}
-	_, err := o.file.Punch(request{cancel}, int64(in.Offset), int64(in.Length))
+	a, err := o.file.Stat(ctx)
+	size := int64(in.Offset + in.Length)
+	if err == nil && size > a.Size {
+		fs := f.portal.As(fabric.Cred{UID: a.UID, GID: a.GID, From: f.from})
+		_, err = fs.SetAttr(ctx, a.Ino, fabric.SetAttr{Set: fabric.SetSize, Size: size})
+	}
 	return status(err)
 }
 

@@ -1,6 +1,7 @@
 package fuse
 
 import (
+	"strings"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -166,8 +167,15 @@ func (f *files) Access(cancel <-chan struct{}, in *fuse.AccessIn) fuse.Status {
 	return status(err)
 }
 
+// system starts the names of attributes that mean something to the kernel, such as ACLs: kept as
+// mere bytes they would promise what nobody enforces.
+const system = "system."
+
 // GetXAttr implements fuse.RawFileSystem.
 func (f *files) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+	if strings.HasPrefix(name, system) {
+		return 0, fuse.Status(syscall.EOPNOTSUPP)
+	}
 	if len(dest) == 0 {
 		dest = nil
 	}
@@ -199,6 +207,9 @@ func (f *files) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte)
 
 // SetXAttr implements fuse.RawFileSystem.
 func (f *files) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string, value []byte) fuse.Status {
+	if strings.HasPrefix(name, system) {
+		return fuse.Status(syscall.EOPNOTSUPP)
+	}
 	m := fabric.XattrAny
 	switch in.Flags {
 	case unix.XATTR_CREATE:
