@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"crypto/sha256"
 
 	"github.com/spokefs/spokefs/fabric"
 	"github.com/spokefs/spokefs/fabric/identity"
@@ -61,7 +60,7 @@ func (f fabricServer) Connect(ctx context.Context, r *pb.ConnectRequest) (*pb.Co
 	if err != nil {
 		return nil, err
 	}
-	f.s.remember(sessionKey{t.Session, t.Epoch}, &known{peer: p, ns: r.Namespace, secret: sha256.Sum256(t.Secret[:]), session: session})
+	f.s.remember(f.s.newKnown(p, r.Namespace, t, session))
 	return &pb.ConnectReply{Ticket: namespace.AppendTicket(nil, &t), Info: namespace.AppendInfo(nil, &info), Lease: putLease(lease)}, nil
 }
 
@@ -99,7 +98,7 @@ func (f fabricServer) Lookup(ctx context.Context, r *pb.LookupRequest) (*pb.Look
 	if err != nil {
 		return nil, err
 	}
-	return &pb.LookupReply{Grants: each(g, putGrant), Found: encodeAll(found, namespace.AppendFound)}, nil
+	return &pb.LookupReply{Grants: each(g, putGrant), Found: fitFound(found)}, nil
 }
 
 func (f fabricServer) List(ctx context.Context, r *pb.ListRequest) (*pb.ListReply, error) {

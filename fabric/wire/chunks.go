@@ -64,7 +64,14 @@ func send(stream grpc.ServerStreamingServer[pb.Frame], blobs iter.Seq2[storage.B
 // Put stores what comes in parts of bounded size, in order, so that children stay before nodes.
 func (c chunksServer) Put(stream pb.Chunks_PutServer) error {
 	ctx := stream.Context()
-	blobs := callerOf(ctx).session.Blobs()
+	who := callerOf(ctx)
+	select {
+	case who.puts <- struct{}{}:
+		defer func() { <-who.puts }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	blobs := who.session.Blobs()
 	var class storage.Class
 	var part []storage.Blob
 	total, size, want := 0, 0, -1

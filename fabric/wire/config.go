@@ -33,6 +33,10 @@ type Config struct {
 	// 16 MiB. It may be exceeded by one blob.
 	MaxBatch int
 
+	// MaxPuts bounds the Puts of one session that a server works on at a time; others wait: 4. With
+	// MaxBatch it bounds the memory that a node can make a server use.
+	MaxPuts int
+
 	// Patience is how long a client waits for a connection to come back before a transfer that
 	// was cut fails: 10 s.
 	Patience time.Duration
@@ -53,6 +57,7 @@ func (c Config) WithDefaults() Config {
 	set(&c.MaxSessions, 4096)
 	set(&c.MaxItems, 65536)
 	set(&c.MaxBatch, 16<<20)
+	set(&c.MaxPuts, 4)
 	set(&c.Patience, 10*time.Second)
 	set(&c.Retries, 3)
 	set(&c.MaxBackoff, 2*time.Second)

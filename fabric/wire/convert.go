@@ -172,3 +172,19 @@ func fitPage(page []namespace.Dirent) (out [][]byte, cut bool) {
 	}
 	return out, false
 }
+
+// fitFound leaves out the content at the end of a path if it would make the reply too long for a
+// message: it saves a fetch, no more.
+func fitFound(found []namespace.Found) [][]byte {
+	out := encodeAll(found, namespace.AppendFound)
+	size := 0
+	for _, p := range out {
+		size += len(p) + 8
+	}
+	if last := len(found) - 1; size > maxPage && last >= 0 && len(found[last].Blobs) > 0 {
+		f := found[last]
+		f.Blobs = nil
+		out[last] = namespace.AppendFound(nil, &f)
+	}
+	return out
+}

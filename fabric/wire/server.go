@@ -78,10 +78,12 @@ type sessionKey struct {
 
 // known is a session that Deps gave for that peer, namespace and secret.
 type known struct {
+	key     sessionKey
 	peer    identity.Peer
 	ns      string
 	secret  [32]byte // hash
 	session Session
+	puts    chan struct{} // one per Put under way
 }
 
 // NewServer makes a server that starts nothing. tlsConfig is identity.ServerTLS's, with clients
@@ -172,6 +174,7 @@ type caller struct {
 	peer    identity.Peer
 	key     sessionKey
 	session Session
+	puts    chan struct{} // of known
 }
 
 type callerKey struct{}
@@ -197,9 +200,11 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 	c := caller{peer: p}
 	if role == owner {
 		// A renewal asks anew whether the node is still granted this.
-		if c.key, c.session, err = s.session(ctx, p, method == pb.Fabric_Renew_FullMethodName); err != nil {
+		k, err := s.session(ctx, p, method == pb.Fabric_Renew_FullMethodName)
+		if err != nil {
 			return nil, err
 		}
+		c.key, c.session, c.puts = k.key, k.session, k.puts
 	}
 	return context.WithValue(ctx, callerKey{}, c), nil
 }
@@ -227,53 +232,57 @@ func peerOf(ctx context.Context) (identity.Peer, error) {
 	return who, nil
 }
 
-// session finds the session of the ticket in a call's metadata.
-func (s *Server) session(ctx context.Context, p identity.Peer, anew bool) (sessionKey, Session, error) {
+// session finds the session of the ticket in a call's metadata; anew: it asks Deps in any case.
+func (s *Server) session(ctx context.Context, p identity.Peer, anew bool) (*known, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	ticket, ns := md.Get(ticketKey), md.Get(namespaceKey)
 	if len(ticket) != 1 || len(ns) != 1 {
-		return sessionKey{}, nil, &fabric.Error{Op: "session", Code: fabric.Denied, Err: errors.New("no ticket")}
+		return nil, &fabric.Error{Op: "session", Code: fabric.Denied, Err: errors.New("no ticket")}
 	}
 	t, err := namespace.DecodeTicket([]byte(ticket[0]))
 	if err != nil {
-		return sessionKey{}, nil, err
+		return nil, err
 	}
-	key := sessionKey{t.Session, t.Epoch}
-	hash := sha256.Sum256(t.Secret[:])
+	want := s.newKnown(p, ns[0], t, nil)
 	s.mu.Lock()
-	k := s.known[key]
+	k := s.known[want.key]
 	s.mu.Unlock()
 	if k != nil {
-		if k.peer != p || k.ns != ns[0] || subtle.ConstantTimeCompare(k.secret[:], hash[:]) != 1 {
-			return key, nil, &fabric.Error{Op: "session", Code: fabric.Denied, Err: errors.New("not the caller's session")}
+		if k.peer != p || k.ns != want.ns || subtle.ConstantTimeCompare(k.secret[:], want.secret[:]) != 1 {
+			return nil, &fabric.Error{Op: "session", Code: fabric.Denied, Err: errors.New("not the caller's session")}
 		}
 		if !anew {
-			return key, k.session, nil
+			return k, nil
 		}
+		want.puts = k.puts
 	}
-	session, err := s.deps.Resume(ctx, p, ns[0], t)
-	if err != nil {
+	if want.session, err = s.deps.Resume(ctx, p, want.ns, t); err != nil {
 		if k != nil {
-			s.forget(key)
+			s.forget(k.key)
 		}
-		return key, nil, err
+		return nil, err
 	}
-	s.remember(key, &known{peer: p, ns: ns[0], secret: hash, session: session})
-	return key, session, nil
+	s.remember(want)
+	return want, nil
+}
+
+func (s *Server) newKnown(p identity.Peer, ns string, t namespace.Ticket, session Session) *known {
+	return &known{key: sessionKey{t.Session, t.Epoch}, peer: p, ns: ns, secret: sha256.Sum256(t.Secret[:]),
+		session: session, puts: make(chan struct{}, s.cfg.MaxPuts)}
 }
 
 // remember keeps a session at hand; when there are too many another is dropped, which Deps gives
 // again when it is asked for.
-func (s *Server) remember(key sessionKey, k *known) {
+func (s *Server) remember(k *known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.known[key] == nil && len(s.known) >= s.cfg.MaxSessions {
+	if s.known[k.key] == nil && len(s.known) >= s.cfg.MaxSessions {
 		for other := range s.known { // any one
 			delete(s.known, other)
 			break
 		}
 	}
-	s.known[key] = k
+	s.known[k.key] = k
 }
 
 func (s *Server) forget(key sessionKey) {

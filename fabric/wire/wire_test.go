@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -183,6 +185,61 @@ func TestPagesFitMessages(t *testing.T) {
 	if err != nil || eof || len(page) == 0 || len(page) == 3000 {
 		t.Errorf("%d entries, eof %v, %v", len(page), eof, err)
 	}
+}
+
+func TestContentThatDoesNotFitIsLeftOut(t *testing.T) {
+	w := newWorld(t, Config{})
+	c, s := w.connect(t), w.hub.session
+	blob := storage.Blob{Ref: storage.Ref{Len: storage.MaxRaw}, Kind: storage.Chunk, Form: storage.Raw, Data: make([]byte, storage.MaxRaw)}
+	s.found = []namespace.Found{{Inode: testInode(1)}, {Dir: 1, Name: "x", Inode: testInode(2), Blobs: []storage.Blob{blob, blob}}}
+	_, found, err := c.Lookup(t.Context(), 1, []string{"x"}, 1)
+	if err != nil || len(found) != 2 || len(found[1].Blobs) != 0 || found[1].Inode.Ino != 2 {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+func TestPutsOfASessionAreBounded(t *testing.T) {
+	w := newWorld(t, Config{MaxPuts: 2})
+	c := w.connect(t)
+	g := &gauge{Blobs: w.hub.session.blobs, two: make(chan struct{})}
+	w.hub.session.blobs = g
+	var wg sync.WaitGroup
+	for i := range 12 {
+		b := w.hasher.Seal(storage.Chunk, []byte{byte(i)}, nil)
+		wg.Go(func() {
+			if err := c.Blobs().Put(t.Context(), storage.Upload, []storage.Blob{b}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := g.most.Load(); n != 2 {
+		t.Errorf("%d at a time", n)
+	}
+}
+
+// gauge counts the Puts under way; the first waits until there is a second.
+type gauge struct {
+	storage.Blobs
+	now, most atomic.Int64
+	two       chan struct{}
+	once      sync.Once
+}
+
+func (g *gauge) Put(ctx context.Context, c storage.Class, blobs []storage.Blob) error {
+	n := g.now.Add(1)
+	defer g.now.Add(-1)
+	for {
+		old := g.most.Load()
+		if old >= n || g.most.CompareAndSwap(old, n) {
+			break
+		}
+	}
+	if n == 2 {
+		g.once.Do(func() { close(g.two) })
+	}
+	<-g.two
+	return g.Blobs.Put(ctx, c, blobs)
 }
 
 // echoes gives an inode of the largest kind for each it is asked for.
