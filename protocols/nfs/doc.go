@@ -1,30 +1,22 @@
-// Package nfs is to serve portals over NFS version 3. What is here so far is what every request
-// passes first: the record reader, the parser of call headers and credentials, the map from
-// fabric.Code to NFS status; and the answers of portmap version 2. It does not listen, and it
-// answers no procedure of MOUNT or NFS yet.
+// Package nfs serves portals over NFSv3, with MOUNT v3 on the same port and a portmap v2 answerer
+// on another. It is a translation: what a call means is decided by fabric.FS. It keeps no file
+// state but a bounded set of open fabric.Files, so that a stream of WRITEs is one open file.
 //
-// Invariants: what a client sends is held to the limits of Config before memory is taken for it;
-// a length that a client names is compared with what is there before it is used.
+// Not here: NFSv4, NLM locks (clients mount with nolock), RPCSEC_GSS, UDP for anything but portmap.
 //
-// Nothing here has locks or goroutines. A recordReader belongs to one goroutine.
+// # Requests
+//
+// One goroutine per connection reads records; each call runs on a goroutine of its own, at most
+// Config.Outstanding per connection, and replies go out in any order under the connection's write
+// lock. That lock is the only one held across I/O. A call that waits for longer than Config.Stuck
+// is answered with JUKEBOX: the client comes back. Records and READ data over 8 KiB wait for a share of
+// one budget (Config.Memory).
+//
+// What a client sends is held to the limits of Config before memory is taken for it; a length that
+// a client names is compared with what is there before it is used.
+//
+// # Trust
+//
+// Callers are who AUTH_SYS says; a portal's policy names the networks that may say it, and root is
+// squashed unless the policy says otherwise. Each call is checked, not only MNT.
 package nfs
-
-// Config has the limits of the server.
-type Config struct {
-	// MaxRecord is the longest RPC record, in bytes, all fragments together. Default 1 MiB + 8 KiB:
-	// a WRITE of 1 MiB with its header.
-	MaxRecord int
-	// MaxFragments is the number of fragments in one record. Default 64: clients send one or two.
-	MaxFragments int
-}
-
-// WithDefaults is c with the default in each field that is zero.
-func (c Config) WithDefaults() Config {
-	if c.MaxRecord == 0 {
-		c.MaxRecord = 1<<20 + 8<<10
-	}
-	if c.MaxFragments == 0 {
-		c.MaxFragments = 64
-	}
-	return c
-}
