@@ -16,6 +16,9 @@ func (s *Server) open(ctx context.Context, o *object, mode fabric.OpenMode) (*op
 		want = fabric.PermWrite
 	}
 	f, fresh, err := s.files.get(ctx, s.files.key(o.portal.Name(), o.ino, &o.who, mode), func() (fabric.File, error) {
+		if _, err := o.live(ctx); err != nil {
+			return nil, err
+		}
 		f, err := o.fs.Open(ctx, o.ino, mode|fabric.OpenOwner)
 		if mode == fabric.OpenRead && fabric.CodeOf(err) == fabric.Denied {
 			if p, e := o.fs.Access(ctx, o.ino, fabric.PermExec); e == nil && p != 0 {
@@ -28,7 +31,7 @@ func (s *Server) open(ctx context.Context, o *object, mode fabric.OpenMode) (*op
 		return f, err
 	}
 	// The mode may have changed since it was opened.
-	a, err := o.fs.Stat(ctx, o.ino)
+	a, err := o.live(ctx)
 	switch {
 	case err != nil:
 	case mode == fabric.OpenWrite && o.policy.ReadOnly:
@@ -66,10 +69,7 @@ func (s *Server) read(ctx context.Context, r *request) uint32 {
 	}
 	var a fabric.Attr
 	if err == nil {
-		a, err = o.fs.Stat(ctx, o.ino)
-		if fabric.CodeOf(err) == fabric.Stale {
-			a, err = f.file.Stat(ctx) // open, though no name is left
-		}
+		a, err = f.file.Stat(ctx)
 	}
 	if err != nil {
 		s.mem.free(r.data)

@@ -112,6 +112,9 @@ func (s *Server) make(ctx context.Context, r *request, h []byte, name string, sp
 	if err != nil {
 		return s.failWcc(ctx, r, &d, err)
 	}
+	if c := fabric.CheckName(name); c != fabric.OK {
+		return s.failWcc(ctx, r, &d, c) // to Make an empty name means something else
+	}
 	a, c, err := d.fs.Make(ctx, d.ino, name, spec)
 	switch {
 	case err == nil:

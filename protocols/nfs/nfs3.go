@@ -103,6 +103,16 @@ func (o *object) stat(ctx context.Context) *fabric.Attr {
 	return &a
 }
 
+// live gives an object's attributes; Stale if it has no name left. Its inode may be there yet, held
+// by whoever had it open, but an NFS client cannot hold a file open that another removed.
+func (o *object) live(ctx context.Context) (fabric.Attr, error) {
+	a, err := o.fs.Stat(ctx, o.ino)
+	if err == nil && a.Nlink == 0 {
+		err = fabric.Stale
+	}
+	return a, err
+}
+
 // failAttr answers an error whose reply carries the object's attributes.
 func (s *Server) failAttr(ctx context.Context, r *request, o *object, err error) uint32 {
 	s.fail(r, err)
@@ -134,7 +144,7 @@ func (s *Server) getattr(ctx context.Context, r *request) uint32 {
 	o, err := s.resolve(r, h)
 	var a fabric.Attr
 	if err == nil {
-		a, err = o.fs.Stat(ctx, o.ino)
+		a, err = o.live(ctx)
 	}
 	s.fail(r, err)
 	if err == nil {
