@@ -138,6 +138,16 @@ func (c *Client) Fsck(ctx context.Context) ([]Problem, error) {
 	return get[[]Problem](ctx, c, "/v1/fsck")
 }
 
+// Mount implements Node.
+func (c *Client) Mount(ctx context.Context, m Mount) error {
+	return c.post(ctx, "/v1/mounts", m, nil)
+}
+
+// Unmount implements Node.
+func (c *Client) Unmount(ctx context.Context, dir string) error {
+	return c.post(ctx, "/v1/mounts/remove", dir, nil)
+}
+
 // List implements Node.
 func (c *Client) List(ctx context.Context, portal, path string) ([]File, error) {
 	return get[[]File](ctx, c, at("/v1/list", portal, path))

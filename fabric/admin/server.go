@@ -47,6 +47,8 @@ func Handler(n Node) http.Handler {
 	post(mux, "/v1/spokes/revoke", func(ctx context.Context, name *string) (any, error) { return nil, n.Revoke(ctx, *name) })
 	post(mux, "/v1/keys", func(ctx context.Context, k *system.Key) (any, error) { return nil, n.SetKey(ctx, *k) })
 	post(mux, "/v1/keys/remove", func(ctx context.Context, access *string) (any, error) { return nil, n.RemoveKey(ctx, *access) })
+	post(mux, "/v1/mounts", func(ctx context.Context, m *Mount) (any, error) { return nil, n.Mount(ctx, *m) })
+	post(mux, "/v1/mounts/remove", func(ctx context.Context, dir *string) (any, error) { return nil, n.Unmount(ctx, *dir) })
 
 	files(mux, n)
 	return mux

@@ -74,6 +74,12 @@ type Join struct {
 	Uses   int            `json:"uses"`
 }
 
+// Mount is a portal on a directory.
+type Mount struct {
+	Portal string `json:"portal"`
+	Dir    string `json:"dir"`
+}
+
 // Problem is one finding of fsck.
 type Problem struct {
 	Namespace string     `json:"namespace"`
@@ -104,6 +110,10 @@ type Node interface {
 	RemoveKey(ctx context.Context, access string) error
 	Keys(ctx context.Context) ([]system.Key, error)
 	Fsck(ctx context.Context) ([]Problem, error)
+	// Mount mounts a portal on a directory of this machine, which is made if it is not there;
+	// Unmount takes it away. They end with the node.
+	Mount(ctx context.Context, m Mount) error
+	Unmount(ctx context.Context, dir string) error
 	// List, Read, Write and MakeDir look into a portal as root.
 	List(ctx context.Context, portal, path string) ([]File, error)
 	Read(ctx context.Context, portal, path string, w io.Writer) error

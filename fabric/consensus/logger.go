@@ -10,10 +10,10 @@ import (
 
 type hclogger = hclog.Logger
 
-// newLogger sends raft's warnings and errors to s. What raft says below that is noise.
+// newLogger sends raft's errors to s: it warns of every election, a first one too.
 func newLogger(s *slog.Logger) hclogger {
 	return hclog.New(&hclog.LoggerOptions{
-		Name: "raft", Level: hclog.Warn, DisableTime: true, Output: &lines{s},
+		Name: "raft", Level: hclog.Error, DisableTime: true, Output: &lines{s},
 	})
 }
 

@@ -207,6 +207,12 @@ func orDefault(s *string, d string) {
 	}
 }
 
+// WithDefaults fills c's zero fields and returns it.
+func (c *HubConfig) WithDefaults() *HubConfig {
+	c.defaults()
+	return c
+}
+
 func (c *HubConfig) defaults() {
 	orDefault(&c.Name, "hub-1")
 	orDefault(&c.Domain, "spokefs")
@@ -252,6 +258,12 @@ func checkSecret(key, file string) error {
 		return fmt.Errorf("%s: %s is readable by others (mode %o): chmod 600", key, file, st.Mode().Perm())
 	}
 	return nil
+}
+
+// WithDefaults fills c's zero fields and returns it.
+func (c *SpokeConfig) WithDefaults() *SpokeConfig {
+	c.defaults()
+	return c
 }
 
 func (c *SpokeConfig) defaults() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spokefs/spokefs/fabric"
 	"github.com/spokefs/spokefs/fabric/hub"
+	"github.com/spokefs/spokefs/fabric/identity"
 	"github.com/spokefs/spokefs/fabric/kv"
 	"github.com/spokefs/spokefs/fabric/namespace"
 	"github.com/spokefs/spokefs/fabric/rights"
@@ -32,6 +33,7 @@ type Hub struct {
 	bucket storage.Bucket
 	slog   *slog.Logger
 	system *group
+	ca     *identity.CA
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -74,6 +76,13 @@ func (h *Hub) open(ctx context.Context) error {
 		return err
 	}
 	if err := pack.Own(ctx, h.bucket, "", id); err != nil {
+		return err
+	}
+	caDir, err := h.dir.Dir("ca")
+	if err != nil {
+		return err
+	}
+	if h.ca, err = identity.OpenCA(caDir, h.cfg.Domain); err != nil {
 		return err
 	}
 	dir, err := h.dir.Dir("system")

@@ -200,3 +200,18 @@ func (b joinedBlobs) Put(ctx context.Context, c storage.Class, blobs []storage.B
 func (b joinedBlobs) Missing(ctx context.Context, refs, dst []storage.Ref) ([]storage.Ref, error) {
 	return b.blobs().Missing(ctx, refs, dst)
 }
+
+// lateBeside is beside a namespace that is served by the time it is joined.
+type lateBeside struct {
+	hub       *Hub
+	namespace string
+}
+
+// Connect implements spoke.Connector.
+func (l *lateBeside) Connect(ctx context.Context, old namespace.Ticket) (spoke.Link, error) {
+	s, err := l.hub.namespace(l.namespace)
+	if err != nil {
+		return spoke.Link{}, err
+	}
+	return (&beside{engine: s.engine, node: homeSpoke}).Connect(ctx, old)
+}
