@@ -20,8 +20,8 @@ import (
 type upCmd struct {
 	Data  string `help:"Folder of all state; it survives stop and start." default:"${data}" type:"path"`
 	Wan   string `help:"Shape the link between hub and spoke, as 40ms,200mbit." placeholder:"RTT,RATE"`
-	NFS   string `help:"Address of NFS and MOUNT." default:"127.0.0.1:12049"`
-	S3    string `help:"Address of S3." default:"127.0.0.1:19000"`
+	NFS   string `name:"nfs" help:"Address of NFS and MOUNT." default:"127.0.0.1:12049"`
+	S3    string `name:"s3" help:"Address of S3." default:"127.0.0.1:19000"`
 	Hub   string `help:"Address of the hub." default:"127.0.0.1:17070"`
 	Mount string `help:"Mount point of the portal; empty: mnt in the data folder." type:"path"`
 	Debug bool   `help:"Log what happens."`

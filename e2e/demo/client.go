@@ -219,7 +219,8 @@ func edit(ctx context.Context, c client, e edits) error {
 	}
 	for _, p := range e.remove {
 		if err := c.remove(ctx, p); err != nil {
-			return fmt.Errorf("%s: remove %s: %w", c.name(), p, err)
+			names, e := c.list(ctx)
+			return fmt.Errorf("%s: remove %s: %w (listed: %v of %d, %v)", c.name(), p, err, names[p], len(names), e)
 		}
 	}
 	return nil
