@@ -244,3 +244,12 @@ func TestNFSPolicies(t *testing.T) {
 		}
 	}
 }
+
+// port is the server's TCP port.
+func (s *nfsSite) port() int {
+	a, err := net.ResolveTCPAddr("tcp", s.addr)
+	if err != nil {
+		panic(err)
+	}
+	return a.Port
+}
