@@ -21,23 +21,17 @@ import (
 
 // nfsSite is a hub, a spoke and an NFS server of its portal "main".
 type nfsSite struct {
-	addr string
-	site *node.LocalSite
-	srv  *nfs.Server
+	addr  string
+	site  *node.LocalSite
+	srv   *nfs.Server
+	close func()
 }
 
 // newNFS serves a portal whose root directory anybody may write in.
 func newNFS(t *testing.T, portals ...system.Portal) *nfsSite {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	site, err := node.Local(t.Context(), t.TempDir(), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(portals) > 0 {
-		site.Spoke.Show(portals)
-	}
-	p, err := site.Portals.Portal(site.Portals.Names()[0])
+	s := openNFS(t, t.TempDir(), portals...)
+	p, err := s.site.Portals.Portal(s.site.Portals.Names()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,26 +39,48 @@ func newNFS(t *testing.T, portals ...system.Portal) *nfsSite {
 	if _, err := fs.SetAttr(t.Context(), fs.Root(), fabric.SetAttr{Set: fabric.SetMode, Mode: 0o777}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return s
+}
+
+// openNFS serves what is in dir.
+func openNFS(t *testing.T, dir string, portals ...system.Portal) *nfsSite {
+	t.Helper()
+	site, err := node.Local(t.Context(), dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &nfsSite{addr: l.Addr().String(), site: site, srv: nfs.New(nfs.Config{}, site.Portals, log)}
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		if err := s.srv.Serve(ctx, l); err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		done.Wait()
+	if len(portals) > 0 {
+		site.Spoke.Show(portals)
+	}
+	s := &nfsSite{site: site}
+	var stop func()
+	s.addr, s.srv, stop = serveNFS(t, site.Portals)
+	s.close = sync.OnceFunc(func() {
+		stop()
 		if err := site.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
+	t.Cleanup(s.close)
 	return s
+}
+
+// serveNFS serves portals until stop.
+func serveNFS(t *testing.T, portals fabric.Portals) (addr string, srv *nfs.Server, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv = nfs.New(nfs.Config{}, portals, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := srv.Serve(ctx, l); err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return l.Addr().String(), srv, func() { cancel(); done.Wait() }
 }
 
 func (s *nfsSite) dial(t *testing.T, export string, uid uint32) *nfsclient.Client {
