@@ -68,6 +68,21 @@ func (c *Client) Close() error {
 // FS is the library's view, for what this package does not wrap.
 func (c *Client) FS() *nfs.Target { return c.fs }
 
+// patience is how often a call is tried again that the server answered with JUKEBOX, a second apart.
+const patience = 60
+
+// again makes a call until the server is ready for it. The library knows no JUKEBOX: it is the one
+// status that it turns into a bare ErrInvalid.
+func again(f func() error) error {
+	for range patience {
+		if err := f(); err != os.ErrInvalid {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+	return f()
+}
+
 func wrap(op, p string, err error) error {
 	if err == nil {
 		return nil
@@ -77,7 +92,11 @@ func wrap(op, p string, err error) error {
 
 // List gives a directory's entries in no certain order, without "." and "..".
 func (c *Client) List(dir string) ([]Entry, error) {
-	all, err := c.fs.ReadDirPlus(dir)
+	var all []*nfs.EntryPlus
+	err := again(func() (err error) {
+		all, err = c.fs.ReadDirPlus(dir)
+		return err
+	})
 	if err != nil {
 		return nil, wrap("list", dir, err)
 	}
@@ -90,13 +109,21 @@ func (c *Client) List(dir string) ([]Entry, error) {
 
 // Read copies a file's content to w.
 func (c *Client) Read(p string, w io.Writer) error {
-	f, err := c.fs.Open(p)
+	var f *nfs.File
+	err := again(func() (err error) {
+		f, err = c.fs.Open(p)
+		return err
+	})
 	if err != nil {
 		return wrap("read", p, err)
 	}
 	buf := make([]byte, chunk)
 	for off := int64(0); ; {
-		n, err := f.ReadAt(buf, off)
+		n := 0
+		err := again(func() (err error) {
+			n, err = f.ReadAt(buf, off)
+			return err
+		})
 		if _, e := w.Write(buf[:n]); e != nil {
 			return e
 		}
@@ -116,10 +143,15 @@ func (c *Client) Read(p string, w io.Writer) error {
 // server has it.
 func (c *Client) Write(p string, r io.Reader) error {
 	// CREATE with nothing set keeps what is there; the size is cut after.
-	if _, err := c.fs.Create(p, 0o644); err != nil {
-		return wrap("write", p, err)
-	}
-	f, err := c.fs.OpenFile(p, 0o644)
+	var f *nfs.File
+	err := again(func() error {
+		if _, err := c.fs.Create(p, 0o644); err != nil {
+			return err
+		}
+		var err error
+		f, err = c.fs.OpenFile(p, 0o644)
+		return err
+	})
 	if err != nil {
 		return wrap("write", p, err)
 	}
@@ -130,12 +162,19 @@ func (c *Client) Write(p string, r io.Reader) error {
 	for {
 		n, err := io.ReadFull(r, buf)
 		if n > 0 {
-			if _, err := f.Write(buf[:n]); err != nil {
-				return wrap("write", p, err)
+			for rest := buf[:n]; len(rest) > 0; {
+				err := again(func() error {
+					n, err := f.Write(rest)
+					rest = rest[n:]
+					return err
+				})
+				if err != nil {
+					return wrap("write", p, err)
+				}
 			}
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return wrap("write", p, f.Close())
+			return wrap("write", p, again(f.Close))
 		}
 		if err != nil {
 			return err
@@ -145,37 +184,47 @@ func (c *Client) Write(p string, r io.Reader) error {
 
 // Truncate sets a file's size, in bytes.
 func (c *Client) Truncate(p string, size uint64) error {
-	_, fh, err := c.fs.Lookup(p)
-	if err == nil {
-		_, err = c.fs.SetAttr(fh, nfs.Sattr3{Size: nfs.SetSize{SetIt: true, Size: size}})
-	}
-	return wrap("truncate", p, err)
+	return wrap("truncate", p, again(func() error {
+		_, fh, err := c.fs.Lookup(p)
+		if err == nil {
+			_, err = c.fs.SetAttr(fh, nfs.Sattr3{Size: nfs.SetSize{SetIt: true, Size: size}})
+		}
+		return err
+	}))
 }
 
 // Chmod sets a file's mode bits.
 func (c *Client) Chmod(p string, mode uint32) error {
-	_, fh, err := c.fs.Lookup(p)
-	if err == nil {
-		_, err = c.fs.SetAttr(fh, nfs.Sattr3{Mode: nfs.SetMode{SetIt: true, Mode: mode}})
-	}
-	return wrap("chmod", p, err)
+	return wrap("chmod", p, again(func() error {
+		_, fh, err := c.fs.Lookup(p)
+		if err == nil {
+			_, err = c.fs.SetAttr(fh, nfs.Sattr3{Mode: nfs.SetMode{SetIt: true, Mode: mode}})
+		}
+		return err
+	}))
 }
 
 // Mkdir makes a directory; its parent must be there.
 func (c *Client) Mkdir(p string) error {
-	_, err := c.fs.Mkdir(strings.TrimSuffix(p, "/"), 0o755)
-	return wrap("mkdir", p, err)
+	return wrap("mkdir", p, again(func() error {
+		_, err := c.fs.Mkdir(strings.TrimSuffix(p, "/"), 0o755)
+		return err
+	}))
 }
 
 // Rename moves a file or directory, over what has the name.
 func (c *Client) Rename(old, name string) error {
-	_, from, err := c.fs.Lookup(path.Dir(path.Clean(old)))
+	return wrap("rename", old, again(func() error { return c.rename(path.Clean(old), path.Clean(name)) }))
+}
+
+func (c *Client) rename(old, name string) error {
+	_, from, err := c.fs.Lookup(path.Dir(old))
 	if err != nil {
-		return wrap("rename", old, err)
+		return err
 	}
-	_, to, err := c.fs.Lookup(path.Dir(path.Clean(name)))
+	_, to, err := c.fs.Lookup(path.Dir(name))
 	if err != nil {
-		return wrap("rename", name, err)
+		return err
 	}
 	type place struct {
 		FH   []byte
@@ -185,21 +234,23 @@ func (c *Client) Rename(old, name string) error {
 		rpc.Header
 		From, To place
 	}
-	return wrap("rename", old, c.call(nfs.NFSProc3Rename, func(h rpc.Header) any {
+	return c.call(nfs.NFSProc3Rename, func(h rpc.Header) any {
 		return &args{h, place{from, path.Base(old)}, place{to, path.Base(name)}}
-	}))
+	})
 }
 
 // Remove removes a file or an empty directory.
 func (c *Client) Remove(p string) error {
-	info, _, err := c.fs.Lookup(p)
-	if err != nil {
-		return wrap("remove", p, err)
-	}
-	if info.IsDir() {
-		return wrap("remove", p, c.fs.RmDir(p))
-	}
-	return wrap("remove", p, c.fs.Remove(p))
+	return wrap("remove", p, again(func() error {
+		info, _, err := c.fs.Lookup(p)
+		switch {
+		case err != nil:
+			return err
+		case info.IsDir():
+			return c.fs.RmDir(p)
+		}
+		return c.fs.Remove(p)
+	}))
 }
 
 // call makes an NFS call whose result is the status alone.

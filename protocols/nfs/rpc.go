@@ -35,7 +35,7 @@ const markSize = 4
 
 // run decodes a call and makes the reply; false if there is nobody to answer.
 func (r *request) run(ctx context.Context, record []byte, all programs) (ok bool) {
-	buf := make([]byte, markSize, 320)
+	buf := append(r.out.p[:0], zeros[:markSize]...)
 	c, err := parseCall(record)
 	if err != nil {
 		r.out.p, ok = appendRefused(buf, c.xid, err)

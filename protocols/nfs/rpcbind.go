@@ -19,7 +19,7 @@ func (s *Server) ServePortmap(ctx context.Context, tcp net.Listener, udp net.Pac
 		done.Go(func() {
 			defer cancel()
 			errTCP = s.listen(ctx, tcp, func(_ context.Context, r *request, record []byte) bool {
-				reply, ok := p.appendPortmap(make([]byte, markSize, 128), record)
+				reply, ok := p.appendPortmap(append(r.out.p[:0], zeros[:markSize]...), record)
 				r.out.p = reply
 				return ok
 			})

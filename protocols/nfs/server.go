@@ -23,6 +23,8 @@ type Server struct {
 	mem     *memory
 	files   *files
 	mounts  mounts
+	// requests keeps *request with its reply's memory, which MaxList bounds.
+	requests sync.Pool
 
 	mu      sync.Mutex // guards what follows
 	clients map[netip.Addr]int
@@ -34,9 +36,10 @@ func New(cfg Config, portals fabric.Portals, log *slog.Logger) *Server {
 	cfg = cfg.WithDefaults()
 	return &Server{
 		cfg: cfg, portals: portals, log: log,
-		mem:     newMemory(cfg.MaxRecord, cfg.Memory),
-		files:   newFiles(cfg.OpenFiles, cfg.IdleFile),
-		clients: map[netip.Addr]int{},
+		mem:      newMemory(cfg.MaxRecord, cfg.Memory),
+		files:    newFiles(cfg.OpenFiles, cfg.IdleFile),
+		clients:  map[netip.Addr]int{},
+		requests: sync.Pool{New: func() any { return &request{out: enc{make([]byte, 0, 320)}} }},
 	}
 }
 
@@ -64,7 +67,9 @@ func (s *Server) listen(ctx context.Context, l net.Listener, answer answerer) er
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	defer l.Close()
-	ctx, cancel := context.WithCancel(ctx)
+	// ends is for connections. Accept's error is judged by ctx itself, which is over before l is
+	// closed; a context made of it may be so only after.
+	ends, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	defer done.Wait()
 	defer cancel()
@@ -95,7 +100,7 @@ func (s *Server) listen(ctx context.Context, l net.Listener, answer answerer) er
 		}
 		done.Go(func() {
 			defer s.leave(from)
-			s.serve(ctx, c, from, answer)
+			s.serve(ends, c, from, answer)
 		})
 	}
 }
@@ -196,11 +201,13 @@ func (s *Server) record(ctx context.Context, nc net.Conn, in *bufio.Reader, reco
 func (c *conn) call(ctx context.Context, record []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, c.s.cfg.Stuck)
 	defer cancel()
-	r := request{s: c.s, from: c.from}
-	if !c.answer(ctx, &r, record) {
+	r := c.s.requests.Get().(*request)
+	*r = request{s: c.s, from: c.from, out: enc{r.out.p[:0]}}
+	defer c.s.requests.Put(r)
+	if !c.answer(ctx, r, record) {
 		return errNotCall
 	}
-	defer c.s.mem.free(r.data)
+	defer func() { c.s.mem.free(r.data) }()
 	r.mark()
 	c.write.Lock()
 	defer c.write.Unlock()
