@@ -123,7 +123,8 @@ func (r *rawNFS) mnt(export string) []byte {
 	return p[8:56]
 }
 
-func TestNFSBadInput(t *testing.T) {
+// D1, D2 and D4: what is no record, and who is nobody.
+func TestNFSBadRecords(t *testing.T) {
 	s := newNFS(t)
 	closed := func(r *rawNFS) {
 		t.Helper()
@@ -156,7 +157,12 @@ func TestNFSBadInput(t *testing.T) {
 			t.Errorf("%v groups: % x, %v", n, p, err)
 		}
 	}
-	r = s.raw(t, 1000)
+}
+
+// D3 and D5 to D7: what cannot be decoded, is not a handle, or is not served.
+func TestNFSBadInput(t *testing.T) {
+	s := newNFS(t)
+	r := s.raw(t, 1000)
 	h := r.mnt("/main")
 	// D3: an opaque longer than the record; arguments that end early; handles too long.
 	for _, args := range [][]byte{x(0xffffffff, raw(make([]byte, 10))), x(48), nil, x(make([]byte, 65))} {
@@ -262,10 +268,17 @@ func TestNFSProcedures(t *testing.T) {
 	}
 	r.want(10002, 2, first, mode, 1, raw(ctime))
 
+}
+
+func TestNFSNodesAndFailures(t *testing.T) {
+	s := newNFS(t)
+	r := s.raw(t, 1000)
+	h := r.mnt("/main")
+	r.want(0, 8, h, "second", 1, noAttrs)
 	// MKNOD: a fifo; a directory is none of its types. SYMLINK and READLINK.
 	r.want(0, 11, h, "fifo", 7, noAttrs)
 	r.want(10007, 11, h, "dir", 2, noAttrs)
-	p = r.want(0, 10, h, "sym", noAttrs, "to/there")
+	p := r.want(0, 10, h, "sym", noAttrs, "to/there")
 	if p = r.want(0, 5, bytes.Clone(p[8:56])); !bytes.Equal(p[88:], x("to/there")) {
 		t.Errorf("readlink % x", p[88:])
 	}
@@ -281,7 +294,17 @@ func TestNFSProcedures(t *testing.T) {
 	for _, proc := range []int{18, 19, 20} {
 		r.want(0, proc, h)
 	}
-	r.want(0, 4, h, 0x3f)
+	// Case N14: the owner reads and writes a file of mode 0 by its handle, and ACCESS shows the mode.
+	p = r.want(0, 8, h, "closed", 1, raw(append(x(1, 0), make([]byte, 20)...)))
+	closed := bytes.Clone(p[8:56])
+	r.want(0, 7, closed, uint64(0), 4, 0, "mine")
+	r.want(0, 6, closed, uint64(0), 4)
+	if p = r.want(0, 4, closed, 0x3f); !bytes.Equal(p[88:], x(0)) {
+		t.Errorf("access to a file of mode 0: % x", p[88:])
+	}
+	two := s.raw(t, 1001)
+	two.want(13, 7, closed, uint64(0), 4, 0, "none")
+	two.want(13, 6, closed, uint64(0), 4)
 }
 
 // page is one READDIR or READDIRPLUS.
