@@ -7,9 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sort"
+	"strings"
 )
 
 // maxFiles bounds a tree, so that a demo of "/" ends with a message and not by patience.
@@ -31,9 +32,12 @@ type tree struct {
 
 // defaultTree is the Go toolchain's own source, which every machine with Go has.
 func defaultTree() (string, error) {
-	root := runtime.GOROOT() //nolint:staticcheck // the toolchain that runs or built this is what is wanted
-	if st, err := os.Stat(filepath.Join(root, "src")); err == nil && st.IsDir() {
-		return filepath.Join(root, "src"), nil
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	root := strings.TrimSpace(string(out))
+	if err == nil {
+		if st, err := os.Stat(filepath.Join(root, "src")); err == nil && st.IsDir() {
+			return filepath.Join(root, "src"), nil
+		}
 	}
 	return "", errors.New("no Go toolchain found: name a folder")
 }
