@@ -133,7 +133,7 @@ func TestNFSBadRecords(t *testing.T) {
 		}
 	}
 	// D1: lengths that cannot be, fragments without end.
-	for _, mark := range []uint32{0xffffffff, 0x7fffffff, 1<<31 | 0, 1<<20 + 8<<10 + 1} {
+	for _, mark := range []uint32{0xffffffff, 0x7fffffff, 1 << 31, 1<<20 + 8<<10 + 1} {
 		r := s.raw(t, 0)
 		r.c.Write(x(mark))
 		closed(r)

@@ -162,7 +162,7 @@ func (n *Namespace) logDrops(reign context.Context, drops []rights.DropWEffect) 
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, d := range drops {
-		n.apply(rights.Dropped{Session: d.Session, Ino: d.Ino})
+		n.apply(rights.Dropped(d))
 	}
 }
 

@@ -284,7 +284,7 @@ func (s *sim) expire(e Expire) {
 		}
 		s.trace("expired %x", e.Session[:2])
 		if s.up {
-			s.step(Expired{Session: e.Session, Epoch: e.Epoch})
+			s.step(Expired(e))
 		}
 	})
 }

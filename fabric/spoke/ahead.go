@@ -2,6 +2,7 @@ package spoke
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/spokefs/spokefs/fabric"
@@ -17,21 +18,28 @@ type aheadOf struct {
 	content namespace.Content
 	off, n  int64
 	files   []fabric.Ino
+	dirs    []fabric.Ino
 }
 
 // maxAheadFile is the size up to which a file that comes next is fetched whole, in bytes; of a
 // larger one that much.
 const maxAheadFile = 1 << 20
 
-// fetchAhead is the one goroutine that warms the cache.
+// aheadWorkers is how many things are fetched ahead at once: each is a few round trips in a row.
+const aheadWorkers = 8
+
+// fetchAhead fetches what may be asked for soon.
 func (s *Spoke) fetchAhead() {
 	for {
 		select {
 		case a := <-s.ahead:
 			ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
-			if len(a.files) > 0 {
+			switch {
+			case len(a.dirs) > 0:
+				s.warmDirs(ctx, a.dirs)
+			case len(a.files) > 0:
 				s.warmFiles(ctx, a.files)
-			} else {
+			default:
 				s.warm(ctx, &a.content, a.off, a.n, storage.ReadAhead)
 			}
 			cancel()
@@ -39,6 +47,35 @@ func (s *Spoke) fetchAhead() {
 			return
 		}
 	}
+}
+
+// later queues something to fetch, if there is room.
+func (s *Spoke) later(a aheadOf) {
+	select {
+	case s.ahead <- a:
+	default:
+	}
+}
+
+// warmDirs lists directories, several at once.
+func (s *Spoke) warmDirs(ctx context.Context, dirs []fabric.Ino) {
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, 2*aheadWorkers)
+	for _, dir := range dirs {
+		select {
+		case turns <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			l, err := s.list(ctx, dir, fabric.Pos{})
+			for err == nil && !l.eof {
+				_, err = l.fetch(ctx)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // warm fetches the chunks of a range in the background.
@@ -100,13 +137,9 @@ func (s *Spoke) opened(ino fabric.Ino) {
 		return
 	}
 	s.mu.Lock()
-	next := s.walk.opened(s, ino)
+	next := s.walk.opened(ino, s.cfg.Ahead)
 	s.mu.Unlock()
-	if len(next) == 0 {
-		return
-	}
-	select {
-	case s.ahead <- aheadOf{files: next}:
-	default:
+	if len(next) > 0 {
+		s.later(aheadOf{files: next})
 	}
 }

@@ -180,7 +180,7 @@ func (s *Spoke) release(ino fabric.Ino) {
 	n := s.inodes[ino]
 	free := n != nil && n.held && n.opens == 0 && !n.fresh
 	if free {
-		n.held = false
+		n.held, n.known = false, false // it is gone: who asks is told by the hub
 		delete(s.dirty, ino)
 	}
 	s.mu.Unlock()

@@ -56,6 +56,12 @@ func (s *Spoke) newFile(n *inode) *file {
 	return f
 }
 
+// settle returns when no write that passed its check of W is still on its way to the journal.
+func (f *file) settle() {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+}
+
 // idle says whether nothing of the file is unpublished.
 func (f *file) idle() bool {
 	f.mu.Lock()

@@ -152,10 +152,7 @@ func (h *handle) readAhead(ctx context.Context, v *version, off, n int64) {
 	}
 	h.ahead = to
 	h.mu.Unlock()
-	select {
-	case h.s.ahead <- aheadOf{content: v.base, off: from, n: to - from}:
-	default: // there is enough to do
-	}
+	h.s.later(aheadOf{content: v.base, off: from, n: to - from})
 }
 
 // WriteAt implements fabric.File.

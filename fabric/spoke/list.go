@@ -20,7 +20,6 @@ type listing struct {
 	seq     uint64 // of the D held since before the first page, 0 if none
 	changes uint64 // of our own in the directory, at the start
 	seen    map[string]entry
-	walked  *walked
 }
 
 // list starts a listing. The caller has checked permissions.
@@ -41,7 +40,7 @@ func (s *Spoke) list(ctx context.Context, dir fabric.Ino, from fabric.Pos) (*lis
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d := s.dir(dir); d != nil && from.After == 0 && !from.ByName {
+	if d := s.dir(dir); d != nil && from.After < fabric.FirstCookie && !from.ByName {
 		l.seq, l.changes, l.seen = d.seq, d.changes, map[string]entry{}
 	}
 	return l, nil
@@ -99,9 +98,7 @@ func (l *listing) next(ctx context.Context) ([]fabric.Entry, error) {
 	}
 	page, err := l.attributes(ctx, page)
 	if err == nil {
-		l.s.mu.Lock()
-		l.walked = l.s.walk.listed(page, l.walked)
-		l.s.mu.Unlock()
+		l.s.listed(page)
 	}
 	return page, err
 }

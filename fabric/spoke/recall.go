@@ -103,8 +103,7 @@ func (s *Spoke) giveW(ss *session, r rights.Recall) bool {
 	if n == nil || n.file == nil {
 		return true
 	}
-	n.file.writing.Lock()   // a write that has passed its check is done when we have this
-	n.file.writing.Unlock() //nolint:staticcheck // nothing is to be done under it
+	n.file.settle()
 	var pause time.Duration
 	for {
 		err := s.flushFile(ss.ctx, n.file, false)

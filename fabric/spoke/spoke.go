@@ -148,7 +148,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Spoke, error) {
 	}
 	s.start(link)
 	s.done.Go(s.flusher)
-	s.done.Go(s.fetchAhead)
+	for range aheadWorkers {
+		s.done.Go(s.fetchAhead)
+	}
 	if err := s.replay(ctx); err != nil {
 		s.Close(ctx)
 		return nil, err

@@ -2,75 +2,72 @@ package spoke
 
 import "github.com/spokefs/spokefs/fabric"
 
-// walks remembers where listed files stand in their directories, to see when files are opened in
-// that order. It is what stands for a model until prefetch has its own. Spoke.mu guards it.
+// walks remembers the files of recent listings in one order, to see when they are opened in it: a
+// walk over a tree, whose next files and directories are worth fetching. It is what stands for a
+// model until prefetch has its own. Spoke.mu guards it.
 type walks struct {
-	at     map[fabric.Ino]spot
-	recent []*walked // newest last
-}
-
-// walked is one listing of a directory.
-type walked struct {
 	files []fabric.Ino
-	hits  int // opens seen in it
-	upTo  int // files before it were fetched
+	at    map[fabric.Ino]int // where a file is in files
+	last  int                // of the newest open
+	run   int                // opens in a row near the one before
+	upTo  int                // where the newest prefetch ended
 }
 
-type spot struct {
-	w *walked
-	i int
-}
+// maxWalkFiles bounds the files remembered; then it starts anew.
+const maxWalkFiles = 256 << 10
 
-// maxWalks bounds the listings remembered, and maxWalkFiles their files in all.
-const (
-	maxWalks     = 64
-	maxWalkFiles = 256 << 10
-)
-
-// listed takes a page of a listing; more says that it goes on the last one.
-func (k *walks) listed(page []fabric.Entry, w *walked) *walked {
-	if k.at == nil || len(k.at) > maxWalkFiles {
-		k.at, k.recent = map[fabric.Ino]spot{}, nil
+// listed takes a page of a listing, and begins to list its subdirectories: whoever walks a tree
+// wants those next, and one after the other they would cost a round trip each.
+func (s *Spoke) listed(page []fabric.Entry) {
+	if s.cfg.Ahead < 0 {
+		return
 	}
-	if w == nil {
-		w = &walked{}
-		k.recent = append(k.recent, w)
-		if len(k.recent) > maxWalks {
-			for _, ino := range k.recent[0].files {
-				if k.at[ino].w == k.recent[0] {
-					delete(k.at, ino)
-				}
-			}
-			k.recent = k.recent[1:]
-		}
+	var dirs []fabric.Ino
+	s.mu.Lock()
+	k := &s.walk
+	if k.at == nil || len(k.files) > maxWalkFiles {
+		*k = walks{at: map[fabric.Ino]int{}}
 	}
 	for i := range page {
-		if page[i].Attr.Type != fabric.TypeFile {
-			continue
+		a := &page[i].Attr
+		switch a.Type {
+		case fabric.TypeDir:
+			if d := s.dir(a.Ino); d == nil || !d.complete {
+				dirs = append(dirs, a.Ino)
+			}
+		case fabric.TypeFile:
+			if _, ok := k.at[a.Ino]; !ok {
+				k.at[a.Ino] = len(k.files)
+				k.files = append(k.files, a.Ino)
+			}
 		}
-		k.at[page[i].Attr.Ino] = spot{w, len(w.files)}
-		w.files = append(w.files, page[i].Attr.Ino)
 	}
-	return w
+	s.mu.Unlock()
+	if len(dirs) > 0 {
+		s.later(aheadOf{dirs: dirs})
+	}
 }
 
-// opened gives the files to fetch after an open. A crawler that opens a file here and there gets
-// none: it takes two opens of one listing, the next of them not far ahead (case F14).
-func (k *walks) opened(s *Spoke, ino fabric.Ino) []fabric.Ino {
-	at, ok := k.at[ino]
+// opened gives the files to fetch after an open. Who opens a file here and there gets none: it
+// takes opens in a row that are near each other in the order of the listings (case F14).
+func (k *walks) opened(ino fabric.Ino, ahead int) []fabric.Ino {
+	i, ok := k.at[ino]
 	if !ok {
 		return nil
 	}
-	w := at.w
-	w.hits++
-	if w.hits < 2 || at.i+s.cfg.Ahead/2 < w.upTo {
+	near := i-k.last <= 2*ahead && k.last-i <= 2*ahead
+	k.last = i
+	if !near {
+		k.run, k.upTo = 0, i
 		return nil
 	}
-	from := max(w.upTo, at.i+1)
-	to := min(at.i+1+s.cfg.Ahead, len(w.files))
+	if k.run++; k.run < 3 || i+ahead/2 < k.upTo {
+		return nil
+	}
+	from, to := max(k.upTo, i+1), min(i+1+ahead, len(k.files))
 	if from >= to {
 		return nil
 	}
-	w.upTo = to
-	return w.files[from:to]
+	k.upTo = to
+	return k.files[from:to]
 }

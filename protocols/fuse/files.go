@@ -24,13 +24,12 @@ type files struct {
 	server             *fuse.Server
 	from               fabric.Watcher
 
-	mu      sync.Mutex // guards what follows
-	next    uint64
-	open    map[uint64]*openFile
-	dirs    map[uint64]*openDir
-	known   map[uint64]uint64 // lookups of nodes that the kernel has
-	groups  map[uint32]groups // by process
-	dropped time.Time         // when groups was emptied
+	mu     sync.Mutex // guards what follows
+	next   uint64
+	open   map[uint64]*openFile
+	dirs   map[uint64]*openDir
+	known  map[uint64]uint64 // lookups of nodes that the kernel has
+	groups map[uint32]groups // by process
 }
 
 // groups are the supplementary groups of a process, for a moment.

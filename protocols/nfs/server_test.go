@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -339,8 +340,12 @@ func TestAdmits(t *testing.T) {
 func TestConnectionsPerClient(t *testing.T) {
 	s := New(Config{PerClient: 2, Connections: 3}, fakePortals{newFake()}, slog.New(slog.DiscardHandler))
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
-	if !s.enter(a) || !s.enter(a) || s.enter(a) || !s.enter(b) || s.enter(b) {
-		t.Fatal("limits do not hold")
+	var got []bool
+	for _, peer := range []netip.Addr{a, a, a, b, b} {
+		got = append(got, s.enter(peer))
+	}
+	if !slices.Equal(got, []bool{true, true, false, true, false}) {
+		t.Fatalf("entered: %v", got)
 	}
 	s.leave(a)
 	if !s.enter(b) || len(s.clients) != 2 {

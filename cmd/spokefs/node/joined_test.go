@@ -16,10 +16,9 @@ import (
 
 // site is a hub with spokes beside it.
 type site struct {
-	t    *testing.T
-	dir  string
-	hub  *Hub
-	next int
+	t   *testing.T
+	dir string
+	hub *Hub
 }
 
 func newSite(t *testing.T) *site {

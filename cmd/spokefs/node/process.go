@@ -27,7 +27,6 @@ type Process struct {
 	remote  *Remote // nil at a hub
 	keys    *keyring
 	fronts  *fronts
-	admin   net.Listener
 
 	mu sync.Mutex // serialises refresh
 }
