@@ -133,6 +133,9 @@ type S3Config struct {
 	Listen string `toml:"listen"`
 	// Region that clients sign for. Default "us-east-1".
 	Region string `toml:"region"`
+	// BucketsIn names a namespace in which S3 clients may create buckets: folders of its root, each
+	// with a portal of its own. At a hub alone; empty: buckets are made by the operator.
+	BucketsIn string `toml:"buckets_in"`
 }
 
 // FUSEMount is one portal mounted on this machine.

@@ -69,16 +69,16 @@ func (f *fronts) list() []admin.Endpoint {
 }
 
 // startFronts starts the front ends that a spoke's configuration names.
-func startFronts(cfg SpokeConfig, portals fabric.Portals, keys s3.Keys, log *slog.Logger) (*fronts, error) {
+func startFronts(cfg SpokeConfig, portals fabric.Portals, keys s3.Keys, buckets s3.Buckets, log *slog.Logger) (*fronts, error) {
 	f := &fronts{log: log, failed: make(chan error, 1)}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	if err := f.start(cfg, portals, keys); err != nil {
+	if err := f.start(cfg, portals, keys, buckets); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
 }
 
-func (f *fronts) start(cfg SpokeConfig, portals fabric.Portals, keys s3.Keys) error {
+func (f *fronts) start(cfg SpokeConfig, portals fabric.Portals, keys s3.Keys, buckets s3.Buckets) error {
 	if err := f.startNFS(cfg.NFS, portals); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (f *fronts) start(cfg SpokeConfig, portals fabric.Portals, keys s3.Keys) er
 		if err != nil {
 			return err
 		}
-		f.run("S3", s3.New(s3.Config{Listen: addr, Region: cfg.S3.Region}, portals, keys, nil).Run)
+		f.run("S3", s3.New(s3.Config{Listen: addr, Region: cfg.S3.Region}, portals, keys, buckets).Run)
 		f.serves(admin.Endpoint{Protocol: "s3", Address: "http://" + addr})
 	}
 	for _, m := range cfg.FUSE {

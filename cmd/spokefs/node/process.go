@@ -14,6 +14,7 @@ import (
 	"github.com/spokefs/spokefs/fabric/admin"
 	"github.com/spokefs/spokefs/fabric/spoke"
 	"github.com/spokefs/spokefs/fabric/system"
+	"github.com/spokefs/spokefs/protocols/s3"
 )
 
 // Process is all that one spokefs process runs: a hub with a spoke beside it, or a spoke. It
@@ -60,7 +61,14 @@ func Start(ctx context.Context, cfg Config, version string, log *slog.Logger) (p
 	if err != nil {
 		return p, err
 	}
-	if p.fronts, err = startFronts(front, p.spoke.Site, p.keys, log); err != nil {
+	var buckets s3.Buckets
+	if ns := front.S3.BucketsIn; ns != "" {
+		if p.hub == nil {
+			return p, errors.New("spoke.s3.buckets_in: buckets are made at the hub")
+		}
+		buckets = bucketsIn{p, ns}
+	}
+	if p.fronts, err = startFronts(front, p.spoke.Site, p.keys, buckets, log); err != nil {
 		return p, err
 	}
 	if p.hub != nil {
