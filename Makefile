@@ -32,7 +32,7 @@ test: build ## install what the tests need, run all of them
 	tools=$$(e2e/tools.sh) && eval "$$tools" && $(GO) test -timeout 30m ./... && $(MAKE) race
 
 race: ## the race detector on everything short
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./fabric/... ./cache/... ./storage/... ./prefetch/... ./protocols/...
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./fabric/... ./cache/... ./storage/... ./prefetch/... ./protocols/... ./cmd/...
 
 sim: ## seeded simulation; SEED=n replays one seed, SEEDS=n runs that many
 	SPOKEFS_SEED=$(SEED) SPOKEFS_SEEDS=$(SEEDS) $(GO) test -count=1 -v -run 'TestSim' ./fabric/rights ./fabric/namespace

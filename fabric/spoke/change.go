@@ -66,6 +66,7 @@ func (s *Spoke) digest(ss *session, before map[fabric.Ino]uint64, ops []namespac
 	if ss != s.sess {
 		return
 	}
+	s.answers++
 	for i, o := range ops {
 		r := &res.Ops[i]
 		if r.Held {
@@ -88,10 +89,15 @@ func (s *Spoke) digest(ss *session, before map[fabric.Ino]uint64, ops []namespac
 		}
 		for j, t := range names(o) {
 			d := s.dirs[t.dir]
-			if d == nil || before[t.dir] != d.seq {
+			if d == nil {
+				continue
+			}
+			if before[t.dir] != d.seq {
+				delete(s.dirs, t.dir) // it began to be known while the command was on its way
 				continue
 			}
 			d.changes++
+			d.changed = s.answers
 			e := entry{ver: r.Dir.After.Iver}
 			if j == 1 && t.dir != r.Dir.After.Ino {
 				e.ver = r.Dir2.After.Iver

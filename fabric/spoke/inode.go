@@ -27,8 +27,9 @@ type inode struct {
 type directory struct {
 	seq      uint64 // of the D grant
 	entries  map[string]entry
-	complete bool // what is not in entries is not there
-	changes  uint64
+	complete bool   // what is not in entries is not there
+	changes  uint64 // of our own
+	changed  uint64 // Spoke.answers at the last of them
 	used     uint64
 	// order are the entries' names by cookie and by name, made when first wanted after a change.
 	byCookie []listed
@@ -290,6 +291,9 @@ const firstBytes = 64 << 10
 // itself.
 func (s *Spoke) find(ctx context.Context, dir fabric.Ino, path []string, want int) ([]namespace.Found, error) {
 	return call(ctx, s, func(ctx context.Context, ss *session) ([]namespace.Found, error) {
+		s.mu.Lock()
+		asked := s.answers
+		s.mu.Unlock()
 		grants, found, err := ss.link.Hub.Lookup(ctx, dir, path, want)
 		if err == nil && len(found) == 0 {
 			err = fabric.Internal
@@ -305,7 +309,7 @@ func (s *Spoke) find(ctx context.Context, dir fabric.Ino, path []string, want in
 		}
 		if ss == s.sess {
 			for i := range found {
-				s.learnFound(ss, &found[i])
+				s.learnFound(ss, &found[i], asked)
 			}
 		}
 		s.mu.Unlock()
@@ -320,9 +324,10 @@ func (s *Spoke) find(ctx context.Context, dir fabric.Ino, path []string, want in
 	})
 }
 
-// learnFound keeps one step of a lookup, as far as rights cover it. mu is held.
-func (s *Spoke) learnFound(ss *session, f *namespace.Found) {
-	if d := s.dir(f.Dir); d != nil && f.Name != "" {
+// learnFound keeps one step of a lookup, as far as rights cover it. asked is what Spoke.answers was
+// when the hub was asked: a change of our own that was answered since knows better. mu is held.
+func (s *Spoke) learnFound(ss *session, f *namespace.Found, asked uint64) {
+	if d := s.dir(f.Dir); d != nil && f.Name != "" && d.changed <= asked {
 		d.set(f.Name, entry{ino: f.Inode.Ino, cookie: f.Cookie})
 	}
 	if f.Inode.Ino == 0 {

@@ -111,6 +111,7 @@ type Spoke struct {
 	watcher  fabric.Watcher
 	skew     fabric.Time // hub's wall clock minus ours
 	parked   int
+	answers  uint64 // to changes of our own
 	walk     walks
 
 	nodes    nodeCache

@@ -234,7 +234,12 @@ func (v *view) contents(ctx context.Context, p page) ([]s3response.Object, error
 		})
 	}
 	wg.Wait()
-	return out, errors.Join(errs...)
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func (v *view) entry(ctx context.Context, i *item, out *s3response.Object) error {
@@ -275,7 +280,7 @@ func prefixes(p page) []types.CommonPrefix {
 // ListObjects implements backend.Backend.
 func (s *store) ListObjects(ctx context.Context, in *s3.ListObjectsInput) (s3response.ListObjectsResult, error) {
 	out := s3response.ListObjectsResult{
-		Name: in.Bucket, Prefix: in.Prefix, Marker: in.Marker, MaxKeys: in.MaxKeys, Delimiter: in.Delimiter, EncodingType: in.EncodingType,
+		Name: in.Bucket, Prefix: in.Prefix, Marker: ptr(str(in.Marker)), MaxKeys: in.MaxKeys, Delimiter: in.Delimiter, EncodingType: in.EncodingType,
 	}
 	p, contents, err := s.listed(ctx, str(in.Bucket), listing{str(in.Prefix), str(in.Delimiter), str(in.Marker), int(aws.ToInt32(in.MaxKeys))})
 	if err != nil {
@@ -291,7 +296,7 @@ func (s *store) ListObjects(ctx context.Context, in *s3.ListObjectsInput) (s3res
 // ListObjectsV2 implements backend.Backend.
 func (s *store) ListObjectsV2(ctx context.Context, in *s3.ListObjectsV2Input) (s3response.ListObjectsV2Result, error) {
 	out := s3response.ListObjectsV2Result{
-		Name: in.Bucket, Prefix: in.Prefix, StartAfter: in.StartAfter, ContinuationToken: in.ContinuationToken,
+		Name: in.Bucket, Prefix: in.Prefix, StartAfter: ptr(str(in.StartAfter)), ContinuationToken: in.ContinuationToken,
 		MaxKeys: in.MaxKeys, Delimiter: in.Delimiter, EncodingType: in.EncodingType,
 	}
 	after := max(str(in.StartAfter), str(in.ContinuationToken))

@@ -39,7 +39,7 @@ func (v *view) stat(ctx context.Context, key string) (object, error) {
 	if a.Type == fabric.TypeDir {
 		o.attr.Size = 0
 		if o.meta.Type == "" {
-			o.meta.Type = "application/x-directory; charset=UTF-8"
+			o.meta.Type = "application/x-directory"
 		}
 	}
 	if o.meta.Type == "" {
@@ -102,7 +102,7 @@ func (s *store) HeadObject(ctx context.Context, in *s3.HeadObjectInput) (*s3.Hea
 		if off, size, count, err = o.part(*in.PartNumber); err != nil {
 			return nil, err
 		}
-		if partial = count > 0; partial {
+		if partial = size > 0; count > 0 {
 			out.PartsCount = &count
 		}
 	} else if off, size, partial, err = backend.ParseObjectRange(o.attr.Size, str(in.Range)); err != nil {

@@ -164,7 +164,10 @@ func (v *view) store(ctx context.Context, dir fabric.Ino, r io.Reader, want sum)
 	if err == nil {
 		err = failed(f.Sync(ctx))
 	}
-	return a.Ino, size, c, errors.Join(err, failed(f.Close(context.WithoutCancel(ctx))))
+	if e := failed(f.Close(context.WithoutCancel(ctx))); err == nil {
+		err = e
+	}
+	return a.Ino, size, c, err // as it is: the gateway knows its own errors by their type
 }
 
 // fill copies a body into a file and computes what describes it. The gateway's readers check

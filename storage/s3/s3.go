@@ -66,7 +66,12 @@ func New(ctx context.Context, cfg Config) (*Bucket, error) {
 	if cfg.Prefix = strings.Trim(cfg.Prefix, "/"); cfg.Prefix != "" {
 		cfg.Prefix += "/"
 	}
-	opts := []func(*config.LoadOptions) error{config.WithRegion(cfg.Region)}
+	// The SDK's own kind of client, so that it can add the certificates of AWS_CA_BUNDLE.
+	web := awshttp.NewBuildableClient().WithTimeout(cfg.Timeout).WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConnsPerHost, t.MaxConnsPerHost = 64, 128
+		t.ReadBufferSize, t.WriteBufferSize = 256<<10, 256<<10
+	})
+	opts := []func(*config.LoadOptions) error{config.WithRegion(cfg.Region), config.WithHTTPClient(web)}
 	if cfg.AccessKey != "" {
 		opts = append(opts, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(cfg.AccessKey, cfg.Secret, "")))
 	}
@@ -82,10 +87,6 @@ func New(ctx context.Context, cfg Config) (*Bucket, error) {
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts = cfg.Attempts })
-		o.HTTPClient = &http.Client{Timeout: cfg.Timeout, Transport: &http.Transport{
-			MaxIdleConnsPerHost: 64, MaxConnsPerHost: 128, IdleConnTimeout: 90 * time.Second,
-			ReadBufferSize: 256 << 10, WriteBufferSize: 256 << 10, Proxy: http.ProxyFromEnvironment,
-		}}
 	})
 	return &Bucket{cfg: cfg, client: client}, nil
 }
