@@ -5,7 +5,6 @@
 SHELL := /bin/bash
 GO ?= go
 SEEDS ?= 300
-SCALE ?= 0.05
 # REQUIRE=1 makes a test fail where it would skip for want of a tool; CI sets it.
 REQUIRE ?=
 ifneq ($(REQUIRE),)
@@ -14,7 +13,7 @@ export SPOKEFS_REQUIRE_MINIO = 1
 endif
 export CGO_ENABLED ?= 0
 
-.PHONY: help build up demo test race sim fuzz lint bench clean
+.PHONY: help build up demo test race sim fuzz lint clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -45,9 +44,6 @@ lint: ## gofmt, vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "not gofmt-ed: $$out"; exit 1; }
 	$(GO) vet ./...
 	tools=$$(e2e/tools.sh lint) && eval "$$tools" && $$SPOKEFS_STATICCHECK ./...
-
-bench: build ## the figures of docs/benchmarks.md (SCALE=1 for all of the data set)
-	tools=$$(e2e/tools.sh) && eval "$$tools" && $(GO) run ./e2e/bench -scale $(SCALE)
 
 clean: ## what make made
 	rm -rf bin

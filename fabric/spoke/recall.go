@@ -124,7 +124,6 @@ func (s *Spoke) giveW(ss *session, r rights.Recall) bool {
 type watcher struct {
 	id fabric.Watcher
 	o  fabric.Observer
-	// portal limits nothing: inode numbers are the namespace's.
 }
 
 // watch registers an observer.

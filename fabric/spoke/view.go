@@ -434,7 +434,7 @@ func (v *view) SetXattr(ctx context.Context, ino fabric.Ino, name string, value 
 	}
 	_, err := v.s.run(ctx, &namespace.SetXattr{Ino: ino, Name: name, Value: value, Mode: m, Who: v.who}, v.who.From)
 	if err == nil {
-		v.s.setXattr(ino, name, value, true)
+		v.s.askXattrs(ino)
 	}
 	return err
 }
@@ -448,14 +448,14 @@ func (v *view) RemoveXattr(ctx context.Context, ino fabric.Ino, name string) err
 	defer cancel()
 	_, err := v.s.run(ctx, &namespace.RemoveXattr{Ino: ino, Name: name, Who: v.who}, v.who.From)
 	if err == nil {
-		v.s.setXattr(ino, name, nil, false)
+		v.s.askXattrs(ino)
 	}
 	return err
 }
 
-// setXattr keeps what is known of extended attributes true after a change of our own. Two at once
-// on one inode may come back in either order, so the state is asked for again.
-func (s *Spoke) setXattr(ino fabric.Ino, _ string, _ []byte, _ bool) {
+// askXattrs makes the next look at an inode's extended attributes ask the hub, after a change of our
+// own: two at once may come back in either order.
+func (s *Spoke) askXattrs(ino fabric.Ino) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.inodes[ino]; n != nil && n.known {

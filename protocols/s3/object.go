@@ -96,7 +96,8 @@ func (s *store) HeadObject(ctx context.Context, in *s3.HeadObjectInput) (*s3.Hea
 	if n := len(o.meta.Tags); n > 0 {
 		out.TagCount = aws.Int32(int32(n))
 	}
-	off, size, partial := int64(0), o.attr.Size, false
+	var off, size int64
+	var partial bool
 	if in.PartNumber != nil {
 		var count int32
 		if off, size, count, err = o.part(*in.PartNumber); err != nil {
