@@ -355,11 +355,11 @@ func (c *cutting) hole(off int64) (n int64) {
 // baseHole is how much of a hole begins at off of the base, n at the most.
 func (c *cutting) baseHole(off, n int64) (got int64) {
 	b := &c.v.base
-	if b.Inline != nil {
-		return max(0, min(n, off+n-b.Size))
-	}
 	if off >= b.Size {
 		return n
+	}
+	if b.Inline != nil {
+		return 0 // its bytes are data, whatever they are
 	}
 	manifest.Walk(c.src, b.Root, b.Size, off, n, func(e manifest.Extent) bool {
 		if e.Ref.IsZero() {
