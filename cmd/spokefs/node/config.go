@@ -71,8 +71,6 @@ type HubConfig struct {
 	Listen string `toml:"listen"`
 	// Advertise is the address put into join tokens. Default Listen.
 	Advertise string `toml:"advertise"`
-	// Metrics serves Prometheus metrics and health over HTTP; empty: not.
-	Metrics string `toml:"metrics"`
 	// Lease is L: how long a spoke may serve what it holds without an answer; 5s to 60s. Default 15s.
 	Lease  Duration     `toml:"lease"`
 	Bucket BucketConfig `toml:"bucket"`
@@ -109,8 +107,6 @@ type SpokeConfig struct {
 	Journal Size `toml:"journal"`
 	// Wan shapes the link to the hub, as "40ms,200mbit"; empty: as it is. For trying things out.
 	Wan string `toml:"wan"`
-	// Metrics serves Prometheus metrics and health over HTTP; empty: not.
-	Metrics string `toml:"metrics"`
 	// Prefetch switches read-ahead beyond what is asked for. Default true.
 	Prefetch *bool       `toml:"prefetch"`
 	NFS      NFSConfig   `toml:"nfs"`
