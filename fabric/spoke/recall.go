@@ -33,14 +33,20 @@ func (s *Spoke) events(ss *session) {
 func (s *Spoke) recall(ss *session, r rights.Recall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.stepLocked(ss, rights.Recalled{Recall: r}) {
+	s.carryOut(ss, s.stepLocked(ss, rights.Recalled{Recall: r}))
+}
+
+// carryOut begins what a step asks to give back. What R and D protected is not used from here on.
+// mu is held.
+func (s *Spoke) carryOut(ss *session, out []rights.HeldEffect) {
+	for _, e := range out {
 		give, ok := e.(rights.Give)
 		if !ok {
 			continue
 		}
-		n := s.inodes[r.Ino]
+		r := give.Recall
 		if give.Had&rights.W == 0 {
-			if n != nil {
+			if n := s.inodes[r.Ino]; n != nil {
 				n.known = false
 			}
 			if r.Kind == rights.Take || give.Had&rights.D == 0 {
@@ -84,7 +90,7 @@ func (s *Spoke) give(ss *session, g rights.Give) {
 	if n != nil && ack.Kept == 0 {
 		n.known = false
 	}
-	s.stepLocked(ss, rights.Answered{Ack: ack})
+	next := s.stepLocked(ss, rights.Answered{Ack: ack})
 	s.mu.Unlock()
 	var pause time.Duration
 	for ss.link.Hub.Ack(ss.ctx, []rights.Ack{ack}) != nil {
@@ -92,6 +98,9 @@ func (s *Spoke) give(ss *session, g rights.Give) {
 			return
 		}
 	}
+	s.mu.Lock() // a recall that came meanwhile has waited for this answer
+	defer s.mu.Unlock()
+	s.carryOut(ss, next)
 }
 
 // giveW stops local changes, and flushes what there is.
