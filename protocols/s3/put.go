@@ -194,14 +194,14 @@ func fill(ctx context.Context, f fabric.File, r io.Reader, want sum) (int64, con
 	defer buffers.Put(buf)
 	var size int64
 	for {
-		n, err := io.ReadFull(body, *buf)
+		n, err := fillBuffer(body, *buf)
 		if n > 0 {
 			if _, _, werr := f.WriteAt(ctx, (*buf)[:n], size); werr != nil {
 				return size, content{}, failed(werr)
 			}
 			size += int64(n)
 		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if err == io.EOF { // a body that was cut off says so by another error
 			break
 		}
 		if err != nil {
@@ -219,6 +219,17 @@ func fill(ctx context.Context, f fabric.File, r io.Reader, want sum) (int64, con
 		c.By, c.Sum = want.by, hashed.Sum()
 	}
 	return size, c, nil
+}
+
+// fillBuffer reads until p is full or the body ends. Unlike io.ReadFull it passes the body's error on
+// as it is: ErrUnexpectedEOF is a body that was cut off, and not its end.
+func fillBuffer(r io.Reader, p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var k int
+		k, err = r.Read(p[n:])
+		n += k
+	}
+	return n, err
 }
 
 // publish describes a file and binds it to its name in one step.
