@@ -53,10 +53,11 @@ func (s *Store) reread(f *flight) {
 	close(f.done)
 }
 
-// start registers flights for those refs that are neither here nor under way, and fetches them.
-func (s *Store) start(refs []storage.Ref, class storage.Class) []*flight {
+// claim registers flights for those refs that are neither here nor under way.
+func (s *Store) claim(refs []storage.Ref) ([]*flight, storage.Blobs) {
 	var fs []*flight
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, ref := range refs {
 		if s.index[ref] == nil && s.flights[ref] == nil {
 			f := &flight{ref: ref, done: make(chan struct{})}
@@ -64,13 +65,29 @@ func (s *Store) start(refs []storage.Ref, class storage.Class) []*flight {
 			fs = append(fs, f)
 		}
 	}
-	blobs := s.blobs
-	s.mu.Unlock()
+	return fs, s.blobs
+}
+
+// start claims refs and fetches them. What somebody waits for has places of its own, which what is
+// fetched ahead cannot fill.
+func (s *Store) start(refs []storage.Ref, class storage.Class) []*flight {
+	fs, blobs := s.claim(refs)
+	places := s.ahead
+	if class == storage.Demand {
+		places = s.slots
+	}
 	for rest := fs; len(rest) > 0; {
-		n := min(len(rest), s.cfg.Batch)
-		batch := rest[:n]
-		s.done.Go(func() { s.fetch(blobs, batch, class) })
-		rest = rest[n:]
+		batch := rest[:min(len(rest), s.cfg.Batch)]
+		s.done.Go(func() {
+			select {
+			case places <- struct{}{}:
+				s.fetch(blobs, batch, class)
+				<-places
+			case <-s.ctx.Done():
+				s.fail(batch, s.ctx.Err(), class)
+			}
+		})
+		rest = rest[len(batch):]
 	}
 	return fs
 }
@@ -83,26 +100,31 @@ func (s *Store) fetch(blobs storage.Blobs, batch []*flight, class storage.Class)
 		open[f.ref], refs[i] = f, f.ref
 	}
 	failure := error(fmt.Errorf("cache: the fetch ended early: %w", storage.ErrUnavailable))
-	select {
-	case s.slots <- struct{}{}:
-		for b, err := range blobs.Fetch(s.ctx, class, refs) {
-			f := open[b.Ref]
-			if f == nil {
-				if err != nil {
-					failure = err
-					break
-				}
-				continue
+	for b, err := range blobs.Fetch(s.ctx, class, refs) {
+		f := open[b.Ref]
+		if f == nil {
+			if err != nil {
+				failure = err
+				break
 			}
-			delete(open, b.Ref)
-			s.land(f, b, err, class)
+			continue
 		}
-		<-s.slots
-	case <-s.ctx.Done():
-		failure = s.ctx.Err()
+		delete(open, b.Ref)
+		s.land(f, b, err, class)
 	}
-	for _, f := range open {
-		s.land(f, storage.Blob{Ref: f.ref}, failure, class)
+	var rest []*flight
+	for _, f := range batch {
+		if open[f.ref] != nil {
+			rest = append(rest, f)
+		}
+	}
+	s.fail(rest, failure, class)
+}
+
+// fail ends flights that brought nothing.
+func (s *Store) fail(batch []*flight, err error, class storage.Class) {
+	for _, f := range batch {
+		s.land(f, storage.Blob{Ref: f.ref}, err, class)
 	}
 }
 
@@ -192,27 +214,43 @@ func (s *Store) Warm(refs []storage.Ref, class storage.Class) (taken int) {
 	return len(refs)
 }
 
-// warmer turns queued blobs into batches.
+// warmer turns queued blobs into batches. It takes no more from the queue than one blob before there
+// is a place for the batch, so that what waits is in the queue, whose length is bounded, and not in
+// goroutines.
 func (s *Store) warmer() {
 	for {
-		var w warming
+		var first warming
 		select {
-		case w = <-s.warm:
+		case first = <-s.warm:
 		case <-s.ctx.Done():
 			return
 		}
-		batch := []storage.Ref{w.ref}
-		class := w.class
-	more:
-		for len(batch) < s.cfg.Batch {
-			select {
-			case w = <-s.warm:
-				batch = append(batch, w.ref)
-				class = min(class, w.class)
-			default:
-				break more
-			}
+		select {
+		case s.ahead <- struct{}{}:
+		case <-s.ctx.Done():
+			return
 		}
-		s.start(batch, class)
+		refs, class := s.gather(first)
+		fs, blobs := s.claim(refs)
+		s.done.Go(func() {
+			if len(fs) > 0 {
+				s.fetch(blobs, fs, class)
+			}
+			<-s.ahead
+		})
 	}
+}
+
+// gather makes a batch of a queued blob and those waiting behind it; its class is their most urgent.
+func (s *Store) gather(first warming) (refs []storage.Ref, class storage.Class) {
+	refs, class = append(refs, first.ref), first.class
+	for len(refs) < s.cfg.Batch {
+		select {
+		case w := <-s.warm:
+			refs, class = append(refs, w.ref), min(class, w.class)
+		default:
+			return refs, class
+		}
+	}
+	return refs, class
 }

@@ -20,7 +20,8 @@ type Config struct {
 	// Segment is the size at which a segment file is full. Default 64 MiB, or a sixteenth of
 	// Capacity if that is less: eviction goes by segments.
 	Segment int64
-	// Flights bounds the fetches under way. Default 64.
+	// Flights bounds the fetches under way that somebody waits for, and as many ahead of readers.
+	// Default 64.
 	Flights int
 	// WarmQueue bounds the blobs waiting to be warmed; more are not taken. Default 16384.
 	WarmQueue int
@@ -84,7 +85,8 @@ type Store struct {
 	stats   [12]atomic.Int64
 	scratch sync.Pool
 	warm    chan warming
-	slots   chan struct{}
+	slots   chan struct{} // of fetches that somebody waits for
+	ahead   chan struct{} // of others
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
@@ -115,6 +117,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 	s.scratch.New = func() any { p := make([]byte, blockSize); return &p }
 	s.warm = make(chan warming, s.cfg.WarmQueue)
 	s.slots = make(chan struct{}, s.cfg.Flights)
+	s.ahead = make(chan struct{}, s.cfg.Flights)
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}

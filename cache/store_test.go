@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/spokefs/spokefs/storage"
 	"github.com/spokefs/spokefs/storage/chunk"
@@ -200,6 +201,46 @@ func TestOneFlight(t *testing.T) {
 	if r.blobs.fetched[ref] != 1 {
 		t.Errorf("fetched %d times", r.blobs.fetched[ref])
 	}
+}
+
+// What is fetched ahead waits in the queue, which is bounded, and never in front of a reader.
+func TestWarmingIsBoundedAndYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{Flights: 2, WarmQueue: 8, Batch: 1})
+		want, raw := r.put(200, 5000)
+		var refs []storage.Ref
+		for i := range 150 {
+			ref, _ := r.put(byte(i), 1000+i)
+			refs = append(refs, ref)
+		}
+		r.blobs.gate = make(chan struct{})
+		taken := 0
+		for n := 1; n > 0 && taken < len(refs); {
+			n = r.store.Warm(refs[taken:], storage.Prefetch)
+			taken += n
+			synctest.Wait()
+		}
+		if taken > 2+8+1 {
+			t.Errorf("%d taken: 2 fetches, a queue of 8 and the one before a place are the most", taken)
+		}
+		got := make(chan error, 1)
+		go func() {
+			_, err := r.store.ReadAt(context.Background(), want, make([]byte, len(raw)), 0)
+			got <- err
+		}()
+		synctest.Wait()
+		r.blobs.mu.Lock()
+		asked := r.blobs.fetched[want]
+		r.blobs.mu.Unlock()
+		if asked != 1 {
+			t.Error("a reader waits behind what is fetched ahead")
+		}
+		close(r.blobs.gate)
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+		r.store.Close()
+	})
 }
 
 func TestAHitDoesNotAllocate(t *testing.T) {

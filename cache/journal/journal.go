@@ -219,9 +219,8 @@ func (j *Journal) read(s *segment, last bool) error {
 		if rec.Type != Published && rec.Seq <= j.seq {
 			return fmt.Errorf("record %d at %d comes twice or out of order", rec.Seq, s.size)
 		}
-		if rec.Type != Published {
-			j.seq = rec.Seq
-		}
+		// A Published too: the records it speaks of may be gone, and their numbers must not come again.
+		j.seq = max(j.seq, rec.Seq)
 		j.old = append(j.old, found{rec, Place{s.number, s.size, int32(n)}})
 		s.size += n
 		s.live += n
@@ -381,7 +380,12 @@ func (j *Journal) Append(r Record, data []byte) (Place, uint64, error) {
 	}
 	if err != nil {
 		if errors.Is(err, disk.ErrNoSpace) {
-			return Place{}, 0, fmt.Errorf("%w: %w", ErrFull, err) // what was written is past the end, and is written again
+			// What was written of it goes: a segment that is not the last must end with a record.
+			if cut := s.file.Truncate(s.size); cut != nil {
+				j.failed = fmt.Errorf("journal: %w", errors.Join(err, cut))
+				return Place{}, 0, j.failed
+			}
+			return Place{}, 0, fmt.Errorf("%w: %w", ErrFull, err)
 		}
 		j.failed = fmt.Errorf("journal: %w", err)
 		return Place{}, 0, j.failed

@@ -1,6 +1,5 @@
 // Package disk is the only door to local files: caches, journals, Raft logs and state reach the
-// machine's file system through a [Dir], and nothing else does. OS is the real one, Mem one in
-// memory that can crash as a power cut would, Faulty one that fails as told.
+// machine's file system through a [Dir], and nothing else does. OS is the real one.
 //
 // # Durability
 //
