@@ -6,16 +6,17 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spokefs/spokefs/fabric"
 )
 
-// Shape makes a connection as slow as a distant one, for trials on one machine. The zero Shape
-// changes nothing.
+// Shape makes a link as slow as a distant one, for trials on one machine. The zero Shape changes
+// nothing.
 type Shape struct {
 	RTT           time.Duration // half of it is added to each way
-	BitsPerSecond int64         // of each way; 0: no limit
+	BitsPerSecond int64         // of each way, for all connections together; 0: no limit
 }
 
 // ParseShape reads "40ms,200mbit": a round trip time, a rate in kbit, mbit or gbit, or both. Invalid
@@ -70,11 +71,13 @@ func (s Shape) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Dialer shapes the connections that dial makes. Making one takes an RTT more, as it would.
+// Dialer shapes the connections that dial makes: they share one link. Making one takes an RTT more,
+// as it would.
 func (s Shape) Dialer(dial DialFunc) DialFunc {
 	if s == (Shape{}) {
 		return dial
 	}
+	up, down := &line{shape: s}, &line{shape: s}
 	return func(ctx context.Context, addr string) (net.Conn, error) {
 		t := time.NewTimer(s.RTT)
 		defer t.Stop()
@@ -87,7 +90,7 @@ func (s Shape) Dialer(dial DialFunc) DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return s.wrap(conn), nil
+		return wrap(conn, up, down), nil
 	}
 }
 
@@ -104,11 +107,35 @@ type shaped struct {
 func (c *shaped) LocalAddr() net.Addr  { return c.real.LocalAddr() }
 func (c *shaped) RemoteAddr() net.Addr { return c.real.RemoteAddr() }
 
-func (s Shape) wrap(real net.Conn) net.Conn {
+func wrap(real net.Conn, up, down *line) net.Conn {
 	near, far := net.Pipe()
-	s.pump(real, far) // what we write, once it has been under way
-	s.pump(far, real)
+	up.pump(real, far) // what we write, once it has been under way
+	down.pump(far, real)
 	return &shaped{Conn: near, real: real}
+}
+
+// line is one way of a link. Its connections take turns.
+type line struct {
+	shape Shape
+	mu    sync.Mutex // guards free
+	free  time.Time  // when it has taken what came before
+}
+
+// turn is how far ahead of the line one connection puts its bytes: enough that the line is never
+// idle between two timers, and little for another connection to wait for.
+const turn = 5 * time.Millisecond
+
+// take puts n bytes on the line and says when it will have taken them.
+func (l *line) take(n int) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); l.free.Before(now) {
+		l.free = now
+	}
+	if l.shape.BitsPerSecond > 0 {
+		l.free = l.free.Add(time.Duration(int64(n) * 8 * int64(time.Second) / l.shape.BitsPerSecond))
+	}
+	return l.free
 }
 
 // parcel is bytes under way.
@@ -119,27 +146,22 @@ type parcel struct {
 
 // pump moves bytes from one connection to another, late and in order. When either end closes, the
 // rest is delivered and both are closed.
-func (s Shape) pump(to, from net.Conn) {
-	queue := make(chan parcel, s.depth())
+func (l *line) pump(to, from net.Conn) {
+	queue := make(chan parcel, l.shape.depth())
 	dead := make(chan struct{}) // nobody takes from the queue any more
 	go func() {
 		defer close(queue)
-		free := time.Now() // when the line has taken what came before
 		for {
 			p := make([]byte, piece)
 			n, err := from.Read(p)
 			if n > 0 {
-				if now := time.Now(); free.Before(now) {
-					free = now
-				}
-				if s.BitsPerSecond > 0 {
-					free = free.Add(time.Duration(int64(n) * 8 * int64(time.Second) / s.BitsPerSecond))
-				}
+				taken := l.take(n)
 				select {
-				case queue <- parcel{p[:n], free.Add(s.RTT / 2)}:
+				case queue <- parcel{p[:n], taken.Add(l.shape.RTT / 2)}:
 				case <-dead:
 					return
 				}
+				time.Sleep(time.Until(taken) - turn)
 			}
 			if err != nil {
 				return
@@ -159,7 +181,8 @@ func (s Shape) pump(to, from net.Conn) {
 	}()
 }
 
-// depth is the room of a queue, in pieces: twice what the line holds, and something for small ones.
+// depth is the room of a connection's queue, in pieces: twice what the line holds, and something
+// for small ones.
 func (s Shape) depth() int {
 	const least, most = 256, 4096
 	line := int64(float64(s.BitsPerSecond) / 8 * s.RTT.Seconds() / piece)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,55 @@ func TestShapeDelaysAndLimits(t *testing.T) {
 			t.Errorf("%q, %v", p, err)
 		}
 		peer.Close()
+	})
+}
+
+// Connections share the rate, and a small message does not wait for all that another connection has.
+func TestShapedConnectionsShareALink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sh := Shape{RTT: 100 * time.Millisecond, BitsPerSecond: 8e6} // 1 MB/s
+		var peers []net.Conn
+		dial := sh.Dialer(func(context.Context, string) (net.Conn, error) {
+			real, peer := net.Pipe()
+			peers = append(peers, peer)
+			return real, nil
+		})
+		var conns []net.Conn
+		for range 3 {
+			c, err := dial(t.Context(), "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			conns = append(conns, c)
+		}
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 2 {
+			go conns[i].Write(make([]byte, 500_000))
+			wg.Go(func() {
+				if _, err := io.ReadFull(peers[i], make([]byte, 500_000)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(200 * time.Millisecond)
+		go conns[2].Write([]byte("small"))
+		if _, err := io.ReadFull(peers[2], make([]byte, 5)); err != nil {
+			t.Error(err)
+		}
+		// Half the RTT, and at the most a turn and a piece of each of the others.
+		least, most := 250*time.Millisecond, 250*time.Millisecond+2*(turn+17*time.Millisecond)
+		if d := time.Since(start); d < least || d > most {
+			t.Errorf("the small message came after %v, want %v to %v", d, least, most)
+		}
+		wg.Wait()
+		if d := time.Since(start) - 1050*time.Millisecond; d < 0 || d > time.Millisecond {
+			t.Errorf("2 times 500 kB took %v, want 1.05 s", time.Since(start))
+		}
+		for i := range conns {
+			conns[i].Close()
+			peers[i].Close()
+		}
 	})
 }
 
