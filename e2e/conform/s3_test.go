@@ -287,7 +287,7 @@ func pages(t *testing.T, c *s3.Client) {
 
 // minVersitygw is how many cases of versitygw's suite pass at the least. It may only rise; what
 // does not pass is in docs/protocols/s3.md.
-const minVersitygw = 425
+const minVersitygw = 487
 
 func TestVersitygw(t *testing.T) {
 	if testing.Short() {

@@ -62,7 +62,7 @@ func (s *store) CreateBucket(ctx context.Context, in *s3.CreateBucketInput, acl 
 	if s.buckets == nil {
 		return s3err.GetAPIError(s3err.ErrAccessDenied)
 	}
-	if err := s.buckets.CreateBucket(ctx, name, cred(ctx)); err != nil {
+	if err := s.buckets.CreateBucket(ctx, strings.Clone(name), cred(ctx)); err != nil {
 		if errors.Is(err, fabric.Exist) {
 			return s3err.GetBucketErr(s3err.ErrBucketAlreadyOwnedByYou, name)
 		}
@@ -91,7 +91,7 @@ func (s *store) DeleteBucket(ctx context.Context, bucket string) error {
 	if len(page.objects) > 0 {
 		return s3err.GetBucketErr(s3err.ErrBucketNotEmpty, bucket)
 	}
-	return failed(s.buckets.DeleteBucket(ctx, bucket))
+	return failed(s.buckets.DeleteBucket(ctx, strings.Clone(bucket)))
 }
 
 // rootValue reads an attribute of a bucket's root; nil if it has none.
