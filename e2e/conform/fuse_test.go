@@ -17,20 +17,11 @@ import (
 	"github.com/hanwen/go-fuse/v2/posixtest"
 
 	"github.com/spokefs/spokefs/cmd/spokefs/node"
+	"github.com/spokefs/spokefs/e2e/harness"
 	"github.com/spokefs/spokefs/protocols/fuse"
 )
 
-// required says whether a missing tool is a failure, as in CI.
-func required() bool { return os.Getenv("SPOKEFS_REQUIRE_TOOLS") == "1" }
-
-// lacking skips a test for want of something, or fails it where that must be there.
-func lacking(t *testing.T, why error) {
-	t.Helper()
-	if required() {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
 // local starts a hub with a spoke beside it.
 func local(t *testing.T) *node.LocalSite {
@@ -51,7 +42,7 @@ func local(t *testing.T) *node.LocalSite {
 func mount(t *testing.T, sp *node.Spoke) string {
 	t.Helper()
 	if err := fuse.Available(); err != nil {
-		lacking(t, err)
+		harness.Lacking(t, err)
 	}
 	p, err := sp.Site.Portal("main")
 	if err != nil {
@@ -154,11 +145,11 @@ func TestFUSEPrograms(t *testing.T) {
 	for _, user := range []bool{false, true} {
 		for _, p := range programs {
 			t.Run(fmt.Sprintf("%s user=%v", p.name, user), func(t *testing.T) {
-				if user && os.Geteuid() != 0 {
-					t.Skip("changing the user needs root")
+				if user {
+					harness.Root(t)
 				}
 				if _, err := exec.LookPath(p.needs); err != nil {
-					lacking(t, err)
+					harness.Lacking(t, err)
 				}
 				sub := filepath.Join(dir, strings.ReplaceAll(fmt.Sprint(p.name, user), " ", "-"))
 				if err := errors.Join(os.Mkdir(sub, 0o777), os.Chmod(sub, 0o777)); err != nil {

@@ -17,7 +17,7 @@ var kernelScript string
 // ordinary user: one boot, mounted with the ports given and again with none.
 func TestNFSKernelClient(t *testing.T) {
 	if err := harness.Available(); err != nil {
-		lacking(t, err)
+		harness.Lacking(t, err)
 	}
 	s := newNFS(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

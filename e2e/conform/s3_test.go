@@ -1,29 +1,24 @@
 package conform
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
+	"github.com/spokefs/spokefs/e2e/harness"
 	"github.com/spokefs/spokefs/fabric/admin"
 	"github.com/spokefs/spokefs/fabric/system"
 )
@@ -37,57 +32,11 @@ type s3Hub struct {
 
 func startS3(t *testing.T) *s3Hub {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "spokefs-s3-") // short: a socket is in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	bin := filepath.Join(dir, "spokefs")
-	if out, err := exec.Command("go", "build", "-o", bin, "github.com/spokefs/spokefs/cmd/spokefs").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	text := fmt.Sprintf("[hub]\ndata = %q\nlisten = \"127.0.0.1:0\"\n[spoke]\ndata = %q\n[spoke.s3]\nlisten = %q\nbuckets_in = \"main\"\n",
-		filepath.Join(dir, "h"), filepath.Join(dir, "s"), addr)
-	file := filepath.Join(dir, "hub.toml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, "hub", file)
-	cmd.Stderr = io.Discard
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		cmd.Wait()
-	})
-	for s := bufio.NewScanner(out); s.Scan() && s.Text() != "ready"; {
-	}
-	h := &s3Hub{endpoint: "http://" + addr, key: system.Key{Access: "TESTKEY", Secret: "test-secret-test-secret"}, admin: admin.Dial(filepath.Join(dir, "h", "admin.sock"))}
-	err = errors.Join(h.admin.CreateNamespace(t.Context(), "main"),
-		h.admin.SetPortal(t.Context(), system.Portal{Name: "main", Namespace: "main", Path: "/"}), h.admin.SetKey(t.Context(), h.key))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
+	w := harness.Open(t, harness.Spec{S3: true, BucketsIn: "main"})
+	return &s3Hub{endpoint: w.Hub.Endpoint("s3"), key: w.Key, admin: w.Hub.Admin}
 }
 
-func (h *s3Hub) client() *s3.Client {
-	return s3.New(s3.Options{
-		BaseEndpoint: &h.endpoint, Region: "us-east-1", UsePathStyle: true,
-		Credentials: credentials.NewStaticCredentialsProvider(h.key.Access, h.key.Secret, ""),
-	})
-}
+func (h *s3Hub) client() *s3.Client { return harness.S3(h.endpoint, h.key.Access, h.key.Secret) }
 
 func put(t *testing.T, c *s3.Client, key string, data []byte) string {
 	t.Helper()
@@ -295,7 +244,7 @@ func TestVersitygw(t *testing.T) {
 	}
 	bin := os.Getenv("SPOKEFS_VERSITYGW")
 	if bin == "" {
-		lacking(t, errors.New("SPOKEFS_VERSITYGW does not name versitygw; e2e/tools.sh builds it"))
+		harness.Lacking(t, errors.New("SPOKEFS_VERSITYGW does not name versitygw; e2e/tools.sh builds it"))
 	}
 	h := startS3(t)
 	cmd := exec.CommandContext(t.Context(), bin, "test", "-a", h.key.Access, "-s", h.key.Secret, "-e", h.endpoint, "full-flow", "--parallel")

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
@@ -87,13 +86,6 @@ func (m *mounted) remove(_ context.Context, p string) error { return os.Remove(m
 type object struct {
 	s3     *s3.Client
 	bucket string
-}
-
-func newObject(endpoint, bucket, access, secret string) *object {
-	return &object{bucket: bucket, s3: s3.New(s3.Options{
-		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", UsePathStyle: true,
-		Credentials: credentials.NewStaticCredentialsProvider(access, secret, ""),
-	})}
 }
 
 func (o *object) name() string { return "S3" }

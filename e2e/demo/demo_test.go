@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/spokefs/spokefs/e2e/harness"
 )
+
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
 // small makes a tree with files of every kind of size: empty, inline, one chunk, several chunks, and
 // twice the same content.
@@ -39,12 +42,12 @@ func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and takes a while")
 	}
-	bin := filepath.Join(t.TempDir(), "spokefs")
-	if out, err := exec.Command("go", "build", "-o", bin, "github.com/spokefs/spokefs/cmd/spokefs").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	bin, err := harness.Binary()
+	if err != nil {
+		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	err := Run(t.Context(), Config{Dir: small(t), Wan: "10ms,500mbit", JSON: true, Out: &out, Progress: t.Output(), Binary: bin})
+	err = Run(t.Context(), Config{Dir: small(t), Wan: "10ms,500mbit", JSON: true, Out: &out, Progress: t.Output(), Binary: bin})
 	if err != nil {
 		t.Fatal(err)
 	}

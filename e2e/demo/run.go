@@ -67,11 +67,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	if err := w.start(ctx); err != nil {
-		return w.explain(err)
+		return w.Explain(err)
 	}
 	t := &Table{Tree: cfg.Dir, Wan: cfg.Wan}
 	if err := w.show(ctx, t); err != nil {
-		return w.explain(err)
+		return w.Explain(err)
 	}
 	return t.print(cfg)
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/willscott/go-nfs-client/nfs"
@@ -42,9 +43,19 @@ func Dial(addr, export string) (*Client, error) {
 	return DialAs(addr, export, uint32(os.Getuid()), uint32(os.Getgid()))
 }
 
+// draws bounds how many ports that turn out to be taken are passed over.
+const draws = 100
+
 // DialAs is Dial as another user: NFS believes it.
 func DialAs(addr, export string, uid, gid uint32) (*Client, error) {
 	conn, err := rpc.DialTCP("tcp", addr, false)
+	// The library draws its own port at random, and does not look whether it is free.
+	for range draws {
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+		conn, err = rpc.DialTCP("tcp", addr, false)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("nfs: %w", err)
 	}
@@ -68,8 +79,9 @@ func (c *Client) Close() error {
 // FS is the library's view, for what this package does not wrap.
 func (c *Client) FS() *nfs.Target { return c.fs }
 
-// patience is how often a call is tried again that the server answered with JUKEBOX, a second apart.
-const patience = 60
+// patience is how often a call is tried again that the server answered with JUKEBOX, a second apart:
+// longer than any lease (60 s at the most) may keep a file from others.
+const patience = 70
 
 // again makes a call until the server is ready for it. The library knows no JUKEBOX: it is the one
 // status that it turns into a bare ErrInvalid.

@@ -4,67 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/spokefs/spokefs/e2e/harness"
 	"github.com/spokefs/spokefs/storage"
 	"github.com/spokefs/spokefs/storage/storagetest"
 )
 
-// minio starts a real server on loopback; the test is skipped where there is none, and fails where
-// there must be one.
-func minio(t *testing.T) Config {
-	t.Helper()
-	bin := os.Getenv("SPOKEFS_MINIO")
-	if bin == "" {
-		if os.Getenv("SPOKEFS_REQUIRE_MINIO") == "1" {
-			t.Fatal("SPOKEFS_MINIO does not name minio")
-		}
-		t.Skip("SPOKEFS_MINIO does not name minio; e2e/tools.sh builds it")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	cmd := exec.Command(bin, "server", "--quiet", "--address", addr, "--console-address", "127.0.0.1:0", t.TempDir())
-	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER=testadmin", "MINIO_ROOT_PASSWORD=testsecret", "MINIO_BROWSER=off", "MINIO_UPDATE=off")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		cmd.Wait()
-	})
-	for {
-		resp, err := http.Get("http://" + addr + "/minio/health/ready")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				break
-			}
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("minio did not become ready")
-		}
-	}
-	return Config{Endpoint: "http://" + addr, AccessKey: "testadmin", Secret: "testsecret"}
-}
-
 func TestBucketOnMinIO(t *testing.T) {
-	cfg := minio(t)
+	m := harness.OpenMinIO(t)
+	cfg := Config{Endpoint: m.Endpoint, AccessKey: m.Access, Secret: m.Secret}
 	n := 0
 	storagetest.Bucket(t, func(t *testing.T) storage.Bucket {
 		n++
