@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
 // wan is the link between a hub and a spoke: long enough that a round trip counts.
-const wan = "10ms,500mbit"
+const wan = "5ms,500mbit"
 
 // pair is a hub and a spoke far from it, both with a FUSE mount.
 type pair struct {

@@ -66,7 +66,7 @@ func Open(t TB, hub Spec) *World {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(w.Explain(errors.New("the nodes said:")))
+			t.Log(w.Explain(errors.New("what the nodes said")))
 		}
 		if err := errors.Join(w.Close(), os.RemoveAll(w.Dir)); err != nil {
 			t.Error(err)
