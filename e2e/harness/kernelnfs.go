@@ -31,6 +31,10 @@ type KernelNFS struct {
 	NFS int
 	// Portmap is the port of the portmapper on 127.0.0.1; the guest reaches it as 111. 0: none.
 	Portmap int
+	// Ports are others on 127.0.0.1 that the guest reaches by the same numbers.
+	Ports []int
+	// Program is a file that the guest finds as /host/program; "": none.
+	Program string
 	// Memory of the guest, such as "512M" (the default). It is a file in /dev/shm.
 	Memory string
 }
@@ -103,8 +107,10 @@ func (k KernelNFS) Run(ctx context.Context, script string) (output string, err e
 		return "", err
 	}
 	defer n.close()
-	if err := n.relay(k.NFS, k.NFS); err != nil {
-		return "", err
+	for _, port := range append([]int{k.NFS}, k.Ports...) {
+		if err := n.relay(port, port); err != nil {
+			return "", err
+		}
 	}
 	if k.Portmap != 0 {
 		if err := n.relay(111, k.Portmap); err != nil {
@@ -118,6 +124,15 @@ func (k KernelNFS) Run(ctx context.Context, script string) (output string, err e
 	for name, text := range files {
 		text = strings.ReplaceAll(text, "@DIR@", dir)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			return "", err
+		}
+	}
+	if k.Program != "" {
+		p, err := os.ReadFile(k.Program)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "program"), p, 0o755)
+		}
+		if err != nil {
 			return "", err
 		}
 	}

@@ -32,8 +32,15 @@ var Binary = sync.OnceValues(func() (string, error) {
 	return bin, nil
 })
 
-// Main is what TestMain of a package that uses Binary returns with.
+// Main is what TestMain of a package that uses Binary or a Guest exits with.
 func Main(m interface{ Run() int }) int {
+	if addr, ok := strings.CutPrefix(os.Args[len(os.Args)-1], guestArg); ok {
+		if err := serveGuest(addr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	code := m.Run()
 	if built != "" {
 		os.RemoveAll(built)
