@@ -5,6 +5,7 @@
 SHELL := /bin/bash
 GO ?= go
 SEEDS ?= 300
+SCALE ?= 1
 # REQUIRE=1 makes a test fail where it would skip for want of a tool; CI sets it.
 REQUIRE ?=
 ifneq ($(REQUIRE),)
@@ -12,7 +13,7 @@ export SPOKEFS_REQUIRE_TOOLS = 1
 endif
 export CGO_ENABLED ?= 0
 
-.PHONY: help build up demo test race sim fuzz lint clean
+.PHONY: help build up demo test race sim fuzz bench lint clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -39,6 +40,13 @@ sim: ## seeded simulation; SEED=n replays one seed, SEEDS=n runs that many
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p 2>/dev/null | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-10s} $$p || exit 1; done; done
+
+# A trial on a smaller data set does not touch the page.
+bench: build ## the figures to reach, into docs/benchmarks.md (SCALE=0.05: a trial; BENCH="more flags")
+	cd e2e/bench/gonfs && $(GO) build -trimpath -o ../../../bin/gonfs .
+	$(GO) build -trimpath -o bin/bench ./e2e/bench/run
+	tools=$$(e2e/tools.sh bench) && eval "$$tools" && ./bin/bench -scale $(SCALE) -gonfs bin/gonfs \
+		$(if $(filter 1,$(SCALE)),-page docs/benchmarks.md) $(BENCH)
 
 lint: ## gofmt, vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "not gofmt-ed: $$out"; exit 1; }

@@ -3,6 +3,7 @@
 #
 #   eval "$(e2e/tools.sh)"          all of it
 #   eval "$(e2e/tools.sh lint)"     the linter alone
+#   eval "$(e2e/tools.sh bench)"    all of it, and servers to compare with
 #
 # Programs of Debian come by apt if we are root; Go programs are built once per version into the
 # user's cache folder, outside the work tree, so that clones and jobs share them.
@@ -38,7 +39,8 @@ debian() {
 
 export PATH=$PATH:/usr/sbin:/sbin
 echo "export SPOKEFS_STATICCHECK=$(gotool staticcheck honnef.co/go/tools/cmd/staticcheck $staticcheck)"
-[ "${1:-all}" = all ] || exit 0
+[ "${1:-all}" != lint ] || exit 0
+[ "${1:-all}" != bench ] || debian ganesha.nfsd:nfs-ganesha-vfs rclone:rclone
 debian linux.uml:user-mode-linux mount.nfs:nfs-common busybox:busybox-static ip:iproute2 fusermount3:fuse3 \
 	fio:fio sqlite3:sqlite3 rsync:rsync nfs-ls:libnfs-utils aws:awscli setpriv:util-linux
 echo "export SPOKEFS_MINIO=$(gotool minio github.com/minio/minio $minio)"
