@@ -34,21 +34,6 @@ func names(o namespace.Op) []touched {
 	return nil
 }
 
-// sending notes the D grants that hold before a command is sent: what comes back may be laid over
-// what is known only if the same ones hold then. mu is held.
-func (s *Spoke) sending(ops []namespace.Op) map[fabric.Ino]uint64 {
-	before := map[fabric.Ino]uint64{}
-	for _, o := range ops {
-		for _, t := range names(o) {
-			if d := s.dirs[t.dir]; d != nil {
-				before[t.dir] = d.seq
-				d.changes++
-			}
-		}
-	}
-	return before
-}
-
 // unsure forgets what a command whose outcome is not known may have changed. mu is held.
 func (s *Spoke) unsure(ops []namespace.Op) {
 	for _, o := range ops {

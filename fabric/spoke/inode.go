@@ -144,8 +144,14 @@ func (s *Spoke) attrOf(n *inode) fabric.Attr {
 
 // stat gives an inode's attributes, from what is held or from the hub.
 func (s *Spoke) stat(ctx context.Context, ino fabric.Ino) (fabric.Attr, error) {
+	return s.attributes(ctx, ino, true)
+}
+
+// attributes is stat. If exact is false, the times, links and size of a directory may be those
+// before a change of a name in it that is on its way.
+func (s *Spoke) attributes(ctx context.Context, ino fabric.Ino, exact bool) (fabric.Attr, error) {
 	s.mu.Lock()
-	if n := s.inodes[ino]; n != nil && n.known && s.valid(ino, rights.R) {
+	if n := s.inodes[ino]; n != nil && n.known && s.flights.attrs[ino] == 0 && !(exact && s.flights.dirs[ino] > 0) && s.valid(ino, rights.R) {
 		s.clock++
 		n.used = s.clock
 		a := s.attrOf(n)
@@ -160,7 +166,7 @@ func (s *Spoke) stat(ctx context.Context, ino fabric.Ino) (fabric.Attr, error) {
 // full gives an inode with all it has: content root or inline bytes, and xattrs.
 func (s *Spoke) full(ctx context.Context, ino fabric.Ino, wait bool) (namespace.Inode, error) {
 	s.mu.Lock()
-	if n := s.inodes[ino]; n != nil && n.known && !n.state.Partial && s.valid(ino, rights.R) {
+	if n := s.inodes[ino]; n != nil && n.known && !n.state.Partial && s.flights.attrs[ino] == 0 && s.valid(ino, rights.R) {
 		s.clock++
 		n.used = s.clock
 		state := n.state
@@ -251,7 +257,7 @@ func (d *directory) set(name string, e entry) {
 // lookup finds a name in a directory, in what is held or at the hub.
 func (s *Spoke) lookup(ctx context.Context, dir fabric.Ino, name string) (fabric.Attr, error) {
 	s.mu.Lock()
-	if d := s.dir(dir); d != nil {
+	if d := s.dir(dir); d != nil && s.flights.names[touched{dir, name}] == 0 {
 		e, ok := d.entries[name]
 		if ok && e.ino != 0 {
 			s.mu.Unlock()

@@ -26,7 +26,7 @@ type listing struct {
 func (s *Spoke) list(ctx context.Context, dir fabric.Ino, from fabric.Pos) (*listing, error) {
 	l := &listing{s: s, dir: dir, pos: from}
 	s.mu.Lock()
-	if d := s.dir(dir); d != nil && d.complete {
+	if d := s.dir(dir); d != nil && d.complete && s.flights.dirs[dir] == 0 {
 		l.page, l.eof = s.known(d, from), true
 		s.mu.Unlock()
 		return l, nil
@@ -60,7 +60,7 @@ func (s *Spoke) known(d *directory, from fabric.Pos) []fabric.Entry {
 	out := make([]fabric.Entry, 0, len(order)-i)
 	for _, e := range order[i:] {
 		a := fabric.Attr{Ino: e.ino}
-		if n := s.inodes[e.ino]; n != nil && n.known && s.valid(e.ino, rights.R) {
+		if n := s.inodes[e.ino]; n != nil && n.known && s.flights.attrs[e.ino] == 0 && s.valid(e.ino, rights.R) {
 			a = s.attrOf(n)
 		}
 		out = append(out, fabric.Entry{Name: e.name, Cookie: e.cookie, Attr: a})

@@ -81,16 +81,17 @@ func (s *Spoke) send(ss *session, slot uint16, ops []namespace.Op) ([]namespace.
 		Ops:  ops,
 	}
 	s.mu.Lock()
-	before := s.sending(ops)
+	t := s.sending(ops)
 	s.mu.Unlock()
 	res, err := s.outcome(ss, c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.landed(t)
 	if err != nil {
 		s.unsure(ops)
 		return nil, err
 	}
-	s.digest(ss, before, ops, res)
+	s.digest(ss, t.before, ops, res)
 	return res.Ops, nil
 }
 

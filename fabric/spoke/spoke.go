@@ -112,6 +112,7 @@ type Spoke struct {
 	skew     fabric.Time // hub's wall clock minus ours
 	parked   int
 	answers  uint64 // to changes of our own
+	flights  flights
 	walk     walks
 
 	nodes    nodeCache
@@ -127,7 +128,7 @@ type Spoke struct {
 func New(ctx context.Context, cfg Config, deps Deps) (*Spoke, error) {
 	s := &Spoke{
 		cfg: cfg.WithDefaults(), deps: deps, jrn: deps.Journal,
-		inodes: map[fabric.Ino]*inode{}, dirs: map[fabric.Ino]*directory{}, dirty: map[fabric.Ino]*inode{},
+		inodes: map[fabric.Ino]*inode{}, dirs: map[fabric.Ino]*directory{}, dirty: map[fabric.Ino]*inode{}, flights: newFlights(),
 		watchers: map[fabric.Watcher]*watcher{}, kick: make(chan struct{}, 1), ahead: make(chan aheadOf, 64),
 		verifier: uint64(deps.Wall().UnixNano()),
 	}

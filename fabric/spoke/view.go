@@ -27,7 +27,7 @@ func (v *view) StatFS(ctx context.Context) (fabric.Usage, error) {
 
 // search gives a directory's attributes, if the caller may look for names in it.
 func (v *view) search(ctx context.Context, dir fabric.Ino) (fabric.Attr, error) {
-	a, err := v.s.stat(ctx, dir)
+	a, err := v.s.attributes(ctx, dir, false)
 	if err != nil {
 		return a, err
 	}
@@ -56,7 +56,7 @@ func (v *view) Lookup(ctx context.Context, dir fabric.Ino, name string) (fabric.
 	}
 	switch {
 	case name == "." || name == ".." && dir == v.p.root:
-		return a, nil
+		return v.s.stat(ctx, dir)
 	case name == "..":
 		return v.s.stat(ctx, a.Parent)
 	}
@@ -105,7 +105,7 @@ func (s *Spoke) knows(dir fabric.Ino, name string) bool {
 		return s.valid(dir, rights.R)
 	}
 	d := s.dir(dir)
-	if d == nil {
+	if d == nil || s.flights.names[touched{dir, name}] > 0 {
 		return false
 	}
 	e, ok := d.entries[name]
