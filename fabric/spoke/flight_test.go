@@ -224,6 +224,10 @@ func TestCommandOnItsWayIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	if a, err := fs.Stat(ctx, old.Ino); err != nil || a.Mode != 0o755 {
+		t.Fatalf("mode %o, %v", a.Mode, err)
+	}
+
 	release := h.keep()
 	var made sync.WaitGroup
 	made.Go(func() { fs.Make(ctx, root, "new", fabric.NodeSpec{Type: fabric.TypeDir, Mode: 0o755}) })
@@ -236,11 +240,11 @@ func TestCommandOnItsWayIsSeen(t *testing.T) {
 	if a, err := fs.Stat(ctx, root); err != nil || a.Nlink != 4 {
 		t.Errorf("%d links, %v", a.Nlink, err)
 	}
-	if _, err := fs.Lookup(ctx, root, "new"); err != nil {
-		t.Error("a name that was made:", err)
-	}
 	if n := names(); len(n) != 2 {
 		t.Error("listed", n)
+	}
+	if _, err := fs.Lookup(ctx, root, "new"); err != nil {
+		t.Error("a name that was made:", err)
 	}
 	release()
 	made.Wait()
