@@ -170,19 +170,42 @@ func (c *Client) Write(p string, r io.Reader) error {
 	if err := c.Truncate(p, 0); err != nil {
 		return err
 	}
+	return fill(f, p, r)
+}
+
+// Append writes what r has at a file's end, and waits until the server has it. NFS knows no append:
+// others must not do the same meanwhile.
+func (c *Client) Append(p string, r io.Reader) error {
+	var f *nfs.File
+	err := again(func() error {
+		info, _, err := c.fs.Lookup(p)
+		if err == nil {
+			f, err = c.fs.Open(p)
+		}
+		if err == nil {
+			_, err = f.Seek(info.Size(), io.SeekStart)
+		}
+		return err
+	})
+	if err != nil {
+		return wrap("append", p, err)
+	}
+	return fill(f, p, r)
+}
+
+// fill writes what r has from f's place on, and commits it.
+func fill(f *nfs.File, p string, r io.Reader) error {
 	buf := make([]byte, chunk)
 	for {
 		n, err := io.ReadFull(r, buf)
-		if n > 0 {
-			for rest := buf[:n]; len(rest) > 0; {
-				err := again(func() error {
-					n, err := f.Write(rest)
-					rest = rest[n:]
-					return err
-				})
-				if err != nil {
-					return wrap("write", p, err)
-				}
+		for rest := buf[:n]; len(rest) > 0; {
+			err := again(func() error {
+				n, err := f.Write(rest)
+				rest = rest[n:]
+				return err
+			})
+			if err != nil {
+				return wrap("write", p, err)
 			}
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
