@@ -177,6 +177,52 @@ func (s *Store) Fill(ctx context.Context, class storage.Class, refs []storage.Re
 	return errors.Join(errs...)
 }
 
+// FillRange brings what n bytes at off of a content need whose root is not here, in one round trip: the
+// hub walks the nodes. What of it is here already comes again, so n should be small. It returns when
+// all has come, at once if the root is here; where chunks are missing after it, that is for who
+// reads them to find out.
+func (s *Store) FillRange(ctx context.Context, class storage.Class, root storage.Ref, off, n int64) error {
+	fs, blobs := s.claim([]storage.Ref{root})
+	if len(fs) > 0 {
+		s.stats[nMisses].Add(1)
+		s.done.Go(func() {
+			select {
+			case s.slots <- struct{}{}:
+				s.fetchRange(blobs, fs[0], class, off, n)
+				<-s.slots
+			case <-s.ctx.Done():
+				s.fail(fs, s.ctx.Err(), class)
+			}
+		})
+	}
+	return s.Fill(ctx, class, []storage.Ref{root})
+}
+
+// fetchRange brings a root home, and what comes behind it first: whoever waits for the root asks for
+// that next.
+func (s *Store) fetchRange(blobs storage.Blobs, root *flight, class storage.Class, off, n int64) {
+	var top storage.Blob
+	failure := error(fmt.Errorf("cache: the fetch ended early: %w", storage.ErrUnavailable))
+	for b, err := range blobs.FetchRange(s.ctx, class, root.ref, off, n) {
+		switch {
+		case err != nil:
+			failure = err
+		case b.Ref == root.ref:
+			top = b
+			top.Data = slices.Clone(b.Data)
+		default:
+			if err := s.Take(b); err != nil {
+				s.deps.Slog.Warn("cache: a blob that came is bad", "blob", b.Ref, "err", err)
+			}
+		}
+	}
+	if top.Data == nil {
+		s.fail([]*flight{root}, failure, class)
+		return
+	}
+	s.land(root, top, nil, class)
+}
+
 // Take verifies a blob that came with something else, such as a lookup, and keeps it.
 func (s *Store) Take(b storage.Blob) error {
 	if s.Has(b.Ref) {

@@ -164,6 +164,9 @@ func (s *Spoke) readBase(ctx context.Context, c *namespace.Content, dst []byte, 
 		clear(dst)
 		return nil
 	}
+	if err := s.first(ctx, c.Root, off, int64(len(dst)), class); err != nil {
+		return err
+	}
 	var few [16]manifest.Extent
 	extents := few[:0]
 	err := manifest.Walk(s.source(ctx), c.Root, c.Size, off, int64(len(dst)), func(e manifest.Extent) bool {
@@ -193,6 +196,19 @@ func (s *Spoke) readBase(ctx context.Context, c *namespace.Content, dst []byte, 
 		}
 	}
 	return nil
+}
+
+// maxFirst is how much of a content the hub walks for a reader who has nothing of it, in bytes: what of it
+// is here already comes in vain.
+const maxFirst = 128 << 10
+
+// first brings the nodes and chunks of a range of a content that is unknown here in one round trip,
+// where to ask for one after the other would take several.
+func (s *Spoke) first(ctx context.Context, root storage.Ref, off, n int64, class storage.Class) error {
+	if _, ok := s.nodes.get(root); ok || s.cache.Has(root) {
+		return nil
+	}
+	return s.cache.FillRange(ctx, class, root, off, min(n, maxFirst))
 }
 
 // fill fetches the chunks that several extents miss, in one batch.
