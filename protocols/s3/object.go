@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -209,6 +210,31 @@ func (b *body) Read(p []byte) (int, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
+}
+
+// bodyPiece is how much of a body is read at once, in bytes. Left to itself, the HTTP library reads 4 KiB
+// and then 32 KiB at a time, and each read of a file has its price.
+const bodyPiece = 256 << 10
+
+var bodyPieces = sync.Pool{New: func() any { return new([bodyPiece]byte) }}
+
+// WriteTo implements io.WriterTo.
+func (b *body) WriteTo(w io.Writer) (sent int64, err error) {
+	buf := bodyPieces.Get().(*[bodyPiece]byte)
+	defer bodyPieces.Put(buf)
+	for {
+		n, err := b.Read(buf[:])
+		if err == io.EOF {
+			return sent, nil
+		}
+		if err == nil {
+			n, err = w.Write(buf[:n])
+			sent += int64(n)
+		}
+		if err != nil {
+			return sent, err
+		}
+	}
 }
 
 // Close implements io.Closer.
