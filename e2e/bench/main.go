@@ -31,8 +31,12 @@ func Main() int {
 	flag.BoolVar(&cfg.Peers, "peers", true, "compare with other servers where they are installed")
 	flag.BoolVar(&cfg.Keep, "keep", false, "leave the folder")
 	page := flag.String("page", "", "Markdown `file` whose part between the bench marks is to be replaced")
+	steps := flag.String("steps", "", "`some` of in, near, far, creates, for a look at the figures that they give; all if empty")
 	flag.Parse()
-	if flag.NArg() > 0 || cfg.Scale <= 0 || cfg.Scale > 10 || cfg.Mbit <= 0 {
+	if *steps != "" {
+		cfg.Steps = strings.Split(*steps, ",")
+	}
+	if flag.NArg() > 0 || *page != "" && *steps != "" || cfg.Scale <= 0 || cfg.Scale > 10 || cfg.Mbit <= 0 {
 		flag.Usage()
 		return 2
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spokefs/spokefs/fabric/admin"
@@ -23,6 +24,7 @@ type Config struct {
 	Spokes int           // cold ones whose first bytes are timed, at most 5
 	Keep   bool          // leave the folder
 	Log    io.Writer     // what is under way
+	Steps  []string      // of "in", "near", "far", "creates"; empty: all
 	Peers  bool          // compare with other servers where they are installed
 	// GoNFS is a program "gonfs ADDR DIR", a go-nfs server to compare with; empty: none.
 	GoNFS string
@@ -72,9 +74,15 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err := b.startHub(ctx); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{b.inProcess, b.nearby, b.distant, b.creates} {
-		if err := step(ctx); err != nil {
-			return b.report, err
+	for _, s := range []struct {
+		name string
+		run  func(context.Context) error
+	}{{"in", b.inProcess}, {"near", b.nearby}, {"far", b.distant}, {"creates", b.creates}} {
+		if len(cfg.Steps) > 0 && !slices.Contains(cfg.Steps, s.name) {
+			continue
+		}
+		if err := s.run(ctx); err != nil {
+			return nil, err
 		}
 	}
 	return b.report, nil
