@@ -81,8 +81,9 @@ type sim struct {
 	expiring map[fabric.SessionID]bool
 	lease    LeaseEffect
 	epochs   uint64
-	served   int // changes committed
-	uses     int // instants at which a right was usable
+	cut      time.Duration // no message gets through before
+	served   int           // changes committed
+	uses     int           // instants at which a right was usable
 }
 
 // proposal is a command on its way into the log.
@@ -145,7 +146,7 @@ func (s *sim) send(do func()) {
 	copies := 1
 	if s.faulty() {
 		switch x := s.rng.Float64(); {
-		case x < 0.15:
+		case x < 0.15 || s.now < s.cut:
 			copies = 0
 		case x < 0.25:
 			copies = 2
@@ -397,27 +398,36 @@ func (n *simNode) give(e Give) {
 }
 
 // publish drops W by a command, sent until it is answered and carried out once; then comes the Ack.
+// One that was carried out is answered each time it comes (A33).
 func (n *simNode) publish(ino fabric.Ino, still func(func()) func(), answer func()) {
 	s, id := n.s, n.id
-	proposed, done := false, false
+	var proposed fabric.Term // the term of the last proposal: a new leader may not know of it
+	carried, done := false, false
+	reply := func() {
+		s.send(func() {
+			if !done {
+				done = true
+				answer()
+			}
+		})
+	}
 	var try func()
 	try = still(func() {
 		if done {
 			return
 		}
 		s.send(func() {
-			if !s.up || !s.live(id) || proposed {
-				return
-			}
-			proposed = true
-			s.drop(id, ino, func() {
-				s.send(func() {
-					if !done {
-						done = true
-						answer()
-					}
+			switch {
+			case !s.up || !s.live(id):
+			case carried:
+				reply()
+			case proposed != s.term:
+				proposed = s.term
+				s.drop(id, ino, func() {
+					carried = true
+					reply()
 				})
-			})
+			}
 		})
 		s.after(2*time.Second, try)
 	})
@@ -626,6 +636,9 @@ func (s *sim) run() {
 		if s.up {
 			s.step(Ticked{})
 		}
+	})
+	s.loop(40*time.Second, func() { // nothing gets through for about as long as a lease: renewals meet expiries
+		s.cut = s.now + s.between(8*time.Second, 18*time.Second)
 	})
 	s.loop(20*time.Second, func() {
 		if s.faulty() && s.up {
