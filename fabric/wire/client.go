@@ -84,7 +84,7 @@ func Dial(cfg Config, tlsConfig *tls.Config, addr string) (*Client, error) {
 func (c *Client) dial(tlsConfig *tls.Config, addr string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig)),
-		grpc.WithContextDialer(c.connect),
+		grpc.WithContextDialer(c.connect), grpc.WithUnaryInterceptor(compressRequest),
 		grpc.WithStaticStreamWindowSize(c.cfg.Window), grpc.WithStaticConnWindowSize(c.cfg.Window),
 		grpc.WithReadBufferSize(c.cfg.Buffer), grpc.WithWriteBufferSize(c.cfg.Buffer),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),

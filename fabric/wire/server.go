@@ -317,6 +317,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		s.after(ctx, err)
 		return nil, toStatus(err, blobs)
 	}
+	compressReply(ctx, info.FullMethod, res)
 	return res, nil
 }
 
