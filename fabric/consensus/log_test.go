@@ -18,6 +18,7 @@ type tape struct {
 	applied uint64
 	cmds    []string
 	saved   map[string][]string
+	answer  func(index uint64, cmd []byte) []byte // nil: its place and the command
 }
 
 func (m *tape) Apply(indexes []uint64, cmds [][]byte) [][]byte {
@@ -30,7 +31,11 @@ func (m *tape) Apply(indexes []uint64, cmds [][]byte) [][]byte {
 			continue
 		}
 		m.cmds = append(m.cmds, string(c))
-		out[i] = fmt.Appendf(nil, "%d:%s", len(m.cmds), c)
+		if m.answer != nil {
+			out[i] = m.answer(indexes[i], c)
+		} else {
+			out[i] = fmt.Appendf(nil, "%d:%s", len(m.cmds), c)
+		}
 		m.applied = indexes[i]
 	}
 	return out

@@ -21,7 +21,6 @@ type Apply func(index uint64, cmd []byte) (result []byte)
 type System struct {
 	Log hub.Log
 	// Disturb makes the log lose its leadership and returns once it leads again, in a later term.
-	// nil: it cannot, and what needs it is skipped with that reason.
 	Disturb func()
 }
 
@@ -187,9 +186,6 @@ func leading(t *testing.T, s *suite) {
 		t.Fatal("the channel of the present term is closed")
 	default:
 	}
-	if s.Disturb == nil {
-		t.Skip("this log cannot be disturbed")
-	}
 	s.Disturb()
 	<-changed
 	if again, ours, _ := s.Log.Leading(); again <= term || !ours {
@@ -214,9 +210,6 @@ func canceled(t *testing.T, s *suite) {
 
 // unknown: over changes of leader, sending the same bytes until they are answered loses nothing.
 func unknown(t *testing.T, s *suite) {
-	if s.Disturb == nil {
-		t.Skip("this log cannot be disturbed")
-	}
 	const workers, each = 8, 30
 	var wg sync.WaitGroup
 	for w := range workers {
