@@ -208,6 +208,7 @@ func TestBadCompression(t *testing.T) {
 		}
 		// Through a call. The server gives the caller its reason, and serves on.
 		cc, err := grpc.NewClient("passthrough:///"+w.addr, grpc.WithTransportCredentials(credentials.NewTLS(identity.ClientTLS(w.id))),
+			//lint:ignore SA1019 the only way to send what no compressor makes
 			grpc.WithCompressor(stuffed{bad.frame}))
 		if err != nil {
 			t.Fatal(err)
