@@ -18,13 +18,13 @@ import (
 type blobs struct{ s *Conn }
 
 // opener starts, or starts again, the stream of a fetch.
-type opener func(ctx context.Context, got map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error)
+type opener func(ctx context.Context, chunks pb.ChunksClient, got map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error)
 
 func (b blobs) Fetch(ctx context.Context, c storage.Class, refs []storage.Ref) iter.Seq2[storage.Blob, error] {
 	if len(refs) > storage.MaxBatch || c >= storage.Classes {
 		return failedFetch(storage.ErrInvalid)
 	}
-	return b.fetch(ctx, func(ctx context.Context, got map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error) {
+	return b.fetch(ctx, func(ctx context.Context, chunks pb.ChunksClient, got map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error) {
 		rest := refs
 		if len(got) > 0 {
 			rest = nil
@@ -34,7 +34,7 @@ func (b blobs) Fetch(ctx context.Context, c storage.Class, refs []storage.Ref) i
 				}
 			}
 		}
-		return b.s.c.chunks.Fetch(ctx, &pb.FetchRequest{Class: uint32(c), Refs: putRefs(rest)})
+		return chunks.Fetch(ctx, &pb.FetchRequest{Class: uint32(c), Refs: putRefs(rest)})
 	})
 }
 
@@ -42,8 +42,8 @@ func (b blobs) FetchRange(ctx context.Context, c storage.Class, root storage.Ref
 	if c >= storage.Classes {
 		return failedFetch(storage.ErrInvalid)
 	}
-	return b.fetch(ctx, func(ctx context.Context, _ map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error) {
-		return b.s.c.chunks.FetchRange(ctx, &pb.FetchRangeRequest{Class: uint32(c), Root: root.Append(nil), Off: off, N: n})
+	return b.fetch(ctx, func(ctx context.Context, chunks pb.ChunksClient, _ map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error) {
+		return chunks.FetchRange(ctx, &pb.FetchRangeRequest{Class: uint32(c), Root: root.Append(nil), Off: off, N: n})
 	})
 }
 
@@ -57,7 +57,8 @@ func (b blobs) fetch(ctx context.Context, open opener) iter.Seq2[storage.Blob, e
 		got := map[storage.Ref]bool{} // at most what one answer has: refs, no data
 		for tries := 0; ; {
 			before := len(got)
-			err, stop := b.once(ctx, open, got, yield)
+			l := b.s.c.take()
+			err, stop := b.once(ctx, l, open, got, yield)
 			if stop || err == nil {
 				return
 			}
@@ -65,7 +66,7 @@ func (b blobs) fetch(ctx context.Context, open opener) iter.Seq2[storage.Blob, e
 			if len(got) > before {
 				tries = 0
 			}
-			if tries++; !broken || tries > b.s.c.cfg.Retries || !b.s.c.ready(ctx, b.s.c.blobs) {
+			if tries++; !broken || tries > b.s.c.cfg.Retries || !b.s.c.ready(ctx, l.conn) {
 				if ctx.Err() != nil {
 					err = ctx.Err()
 				}
@@ -77,11 +78,12 @@ func (b blobs) fetch(ctx context.Context, open opener) iter.Seq2[storage.Blob, e
 }
 
 // once reads one stream to its end (nil) or its failure; stop says that the caller broke off or has
-// its error already.
-func (b blobs) once(ctx context.Context, open opener, got map[storage.Ref]bool, yield func(storage.Blob, error) bool) (err error, stop bool) {
+// its error already. It leaves the lane.
+func (b blobs) once(ctx context.Context, l *lane, open opener, got map[storage.Ref]bool, yield func(storage.Blob, error) bool) (err error, stop bool) {
+	defer l.leave()
 	call, cancel := context.WithCancel(b.s.with(ctx))
 	defer cancel()
-	stream, err := open(call, got)
+	stream, err := open(call, l.chunks, got)
 	if err != nil {
 		return err, false
 	}
@@ -124,21 +126,23 @@ func (b blobs) Put(ctx context.Context, c storage.Class, list []storage.Blob) er
 		return ctx.Err()
 	}
 	for tries := 1; ; tries++ {
-		err := b.put(ctx, c, list)
+		l := b.s.c.take()
+		err := b.put(ctx, l, c, list)
 		if err == nil {
 			return nil
 		}
 		err, broken := fromBlobs(ctx, err)
-		if !broken || tries > b.s.c.cfg.Retries || !b.s.c.ready(ctx, b.s.c.blobs) {
+		if !broken || tries > b.s.c.cfg.Retries || !b.s.c.ready(ctx, l.conn) {
 			return err
 		}
 	}
 }
 
-func (b blobs) put(ctx context.Context, c storage.Class, list []storage.Blob) error {
+func (b blobs) put(ctx context.Context, l *lane, c storage.Class, list []storage.Blob) error {
+	defer l.leave()
 	call, cancel := context.WithCancel(b.s.with(ctx))
 	defer cancel()
-	stream, err := b.s.c.chunks.Put(call)
+	stream, err := l.chunks.Put(call)
 	if err != nil {
 		return err
 	}
@@ -166,7 +170,9 @@ func (b blobs) Missing(ctx context.Context, refs, dst []storage.Ref) ([]storage.
 	if len(refs) == 0 {
 		return dst, ctx.Err()
 	}
-	r, err := b.s.c.chunks.Missing(b.s.with(ctx), &pb.MissingRequest{Refs: putRefs(refs)})
+	l := b.s.c.take()
+	defer l.leave()
+	r, err := l.chunks.Missing(b.s.with(ctx), &pb.MissingRequest{Refs: putRefs(refs)})
 	if err != nil {
 		err, _ = fromBlobs(ctx, err)
 		return dst, err

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/grpc"
-
 	"github.com/spokefs/spokefs/fabric"
 	"github.com/spokefs/spokefs/fabric/identity"
 	"github.com/spokefs/spokefs/fabric/namespace"
@@ -136,7 +134,7 @@ func TestSessionsOutliveServers(t *testing.T) {
 		t.Errorf("no server, and %v", err)
 	}
 	serve(t, Config{}, hub, addr)
-	for _, cc := range []*grpc.ClientConn{w.client.calls, w.client.blobs} {
+	for _, cc := range w.client.conns {
 		if !w.client.ready(t.Context(), cc) {
 			t.Fatal("no connection")
 		}

@@ -22,16 +22,16 @@ import (
 	pb "github.com/spokefs/spokefs/proto/spokefs/v1"
 )
 
-// Client is a spoke node's end: one connection for calls and one for content, so that a large
-// transfer does not stand before a recall. Both are made when they are needed, and again after a
-// break. Calls may overlap.
+// Client is a spoke node's end. Renewals, recalls and acks have a connection of their own, where
+// they wait for nothing that is long (A14); so have the other calls, and content has several. Each
+// is made when it is needed, and again after a break. Calls may overlap.
 type Client struct {
-	cfg    Config
-	calls  *grpc.ClientConn
-	blobs  *grpc.ClientConn
-	fabric pb.FabricClient
-	chunks pb.ChunksClient
-	count  counters
+	cfg     Config
+	conns   []*grpc.ClientConn // all of them
+	control pb.FabricClient    // Renew, Events, Ack
+	fabric  pb.FabricClient    // the other calls
+	lanes   []*lane            // content
+	count   counters
 
 	mu    sync.Mutex // guards hello
 	hello bool       // the hub speaks our version
@@ -69,17 +69,41 @@ func (c *Client) Stats() Stats {
 // identity.ClientTLS's.
 func Dial(cfg Config, tlsConfig *tls.Config, addr string) (*Client, error) {
 	c := &Client{cfg: cfg.WithDefaults()}
-	var err error
-	if c.calls, err = c.dial(tlsConfig, addr); err != nil {
-		return nil, &fabric.Error{Op: "dial", Code: fabric.Invalid, Err: err}
+	for range 2 + c.cfg.ContentConns {
+		cc, err := c.dial(tlsConfig, addr)
+		if err != nil {
+			c.Close()
+			return nil, &fabric.Error{Op: "dial", Code: fabric.Invalid, Err: err}
+		}
+		c.conns = append(c.conns, cc)
 	}
-	if c.blobs, err = c.dial(tlsConfig, addr); err != nil {
-		c.calls.Close()
-		return nil, &fabric.Error{Op: "dial", Code: fabric.Invalid, Err: err}
+	c.control, c.fabric = pb.NewFabricClient(c.conns[0]), pb.NewFabricClient(c.conns[1])
+	for _, cc := range c.conns[2:] {
+		c.lanes = append(c.lanes, &lane{conn: cc, chunks: pb.NewChunksClient(cc)})
 	}
-	c.fabric, c.chunks = pb.NewFabricClient(c.calls), pb.NewChunksClient(c.blobs)
 	return c, nil
 }
+
+// lane is a connection for content.
+type lane struct {
+	conn   *grpc.ClientConn
+	chunks pb.ChunksClient
+	busy   atomic.Int64 // transfers under way
+}
+
+// take chooses the lane with the least under way, the first of equals; who took it leaves it.
+func (c *Client) take() *lane {
+	best := c.lanes[0]
+	for _, l := range c.lanes[1:] {
+		if l.busy.Load() < best.busy.Load() {
+			best = l
+		}
+	}
+	best.busy.Add(1)
+	return best
+}
+
+func (l *lane) leave() { l.busy.Add(-1) }
 
 func (c *Client) dial(tlsConfig *tls.Config, addr string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+addr,
@@ -125,7 +149,13 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 
 // Close ends the connections, and so all calls under way; sessions stay open until they expire.
-func (c *Client) Close() error { return errors.Join(c.calls.Close(), c.blobs.Close()) }
+func (c *Client) Close() error {
+	var errs []error
+	for _, cc := range c.conns {
+		errs = append(errs, cc.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // greet agrees on a version, once.
 func (c *Client) greet(ctx context.Context) error {

@@ -14,8 +14,12 @@ type DialFunc func(ctx context.Context, addr string) (net.Conn, error)
 // Config is both ends' settings. Zero fields have defaults.
 type Config struct {
 	// Window is the flow control window of a stream and of a connection, in bytes, and so the most
-	// that a peer can make us keep of either: 16 MiB, as much as gRPC would ever choose itself.
+	// that a peer can make us keep of either: 16 MiB, as much as gRPC would ever choose itself. With
+	// ContentConns it bounds a transfer: connections × Window a round trip, 1.3 Gbit/s each at 100 ms.
 	Window int32
+	// ContentConns is the number of a client's connections for content: 2. More of them fill a
+	// longer link, and a packet that is lost holds only its own.
+	ContentConns int
 	// Buffer is the size of a connection's read and write buffer, in bytes: 256 KiB, from which on
 	// nothing is gained.
 	Buffer int
@@ -23,7 +27,7 @@ type Config struct {
 	// until it is given up: 10 s, the least that gRPC allows.
 	Keepalive time.Duration
 
-	// MaxConns bounds a server's connections: 1024.
+	// MaxConns bounds a server's connections, of which a node has 2 + ContentConns: 4096.
 	MaxConns int
 	// MaxSessions bounds the sessions a server knows without asking its Deps: 4096.
 	MaxSessions int
@@ -51,9 +55,10 @@ type Config struct {
 // WithDefaults fills the fields that are zero.
 func (c Config) WithDefaults() Config {
 	set(&c.Window, 16<<20)
+	set(&c.ContentConns, 2)
 	set(&c.Buffer, 256<<10)
 	set(&c.Keepalive, 10*time.Second)
-	set(&c.MaxConns, 1024)
+	set(&c.MaxConns, 4096)
 	set(&c.MaxSessions, 4096)
 	set(&c.MaxItems, 65536)
 	set(&c.MaxBatch, 16<<20)

@@ -43,7 +43,7 @@ func tooLong(err error) bool {
 
 // Renew implements spoke.Hub.
 func (s *Conn) Renew(ctx context.Context, dropped fabric.Term, open []fabric.Ino) (rights.Lease, error) {
-	r, err := s.c.fabric.Renew(s.with(ctx), &pb.RenewRequest{Dropped: uint64(dropped), Open: each(open, putIno)})
+	r, err := s.c.control.Renew(s.with(ctx), &pb.RenewRequest{Dropped: uint64(dropped), Open: each(open, putIno)})
 	if err != nil {
 		return rights.Lease{}, fromStatus(ctx, "renew", err)
 	}
@@ -133,7 +133,7 @@ func (s *Conn) Events(ctx context.Context) iter.Seq2[rights.Message, error] {
 	return func(yield func(rights.Message, error) bool) {
 		call, cancel := context.WithCancel(ctx) // breaking off the loop ends the call
 		defer cancel()
-		stream, err := s.c.fabric.Events(s.with(call), &pb.EventsRequest{})
+		stream, err := s.c.control.Events(s.with(call), &pb.EventsRequest{})
 		if err != nil {
 			yield(nil, fromStatus(ctx, "events", err))
 			return
@@ -153,7 +153,7 @@ func (s *Conn) Events(ctx context.Context) iter.Seq2[rights.Message, error] {
 
 // Ack implements spoke.Hub.
 func (s *Conn) Ack(ctx context.Context, a []rights.Ack) error {
-	_, err := s.c.fabric.Ack(s.with(ctx), &pb.AckRequest{Acks: each(a, putAck)})
+	_, err := s.c.control.Ack(s.with(ctx), &pb.AckRequest{Acks: each(a, putAck)})
 	return fromStatus(ctx, "ack", err)
 }
 

@@ -713,7 +713,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Chunks moves content; it has a connection of its own.
+// Chunks moves content; it has connections of its own.
 type ChunksClient interface {
 	Fetch(ctx context.Context, in *FetchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Frame], error)
 	FetchRange(ctx context.Context, in *FetchRangeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Frame], error)
@@ -794,7 +794,7 @@ func (c *chunksClient) Missing(ctx context.Context, in *MissingRequest, opts ...
 // All implementations must embed UnimplementedChunksServer
 // for forward compatibility.
 //
-// Chunks moves content; it has a connection of its own.
+// Chunks moves content; it has connections of its own.
 type ChunksServer interface {
 	Fetch(*FetchRequest, grpc.ServerStreamingServer[Frame]) error
 	FetchRange(*FetchRangeRequest, grpc.ServerStreamingServer[Frame]) error
