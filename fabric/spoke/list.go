@@ -15,7 +15,7 @@ type listing struct {
 	s       *Spoke
 	dir     fabric.Ino
 	pos     fabric.Pos
-	page    []fabric.Entry
+	known   []listed // what is left of a complete directory as it was at the start; nobody changes it
 	eof     bool
 	seq     uint64 // of the D held since before the first page, 0 if none
 	changes uint64 // of our own in the directory, at the start
@@ -27,7 +27,7 @@ func (s *Spoke) list(ctx context.Context, dir fabric.Ino, from fabric.Pos) (*lis
 	l := &listing{s: s, dir: dir, pos: from}
 	s.mu.Lock()
 	if d := s.dir(dir); d != nil && d.complete && s.flights.dirs[dir] == 0 {
-		l.page, l.eof = s.known(d, from), true
+		l.known, l.eof = d.after(from), true
 		s.mu.Unlock()
 		return l, nil
 	}
@@ -46,19 +46,23 @@ func (s *Spoke) list(ctx context.Context, dir fabric.Ino, from fabric.Pos) (*lis
 	return l, nil
 }
 
-// known gives the entries of a complete directory from a place on. Attributes are there as far as
-// R covers them. mu is held.
-func (s *Spoke) known(d *directory, from fabric.Pos) []fabric.Entry {
+// after gives the entries of a complete directory from a place on. mu is held.
+func (d *directory) after(from fabric.Pos) []listed {
 	d.sort()
-	order, i := d.byCookie, 0
 	if from.ByName {
-		order = d.byName
-		i = sort.Search(len(order), func(i int) bool { return order[i].name >= from.At })
-	} else {
-		i = sort.Search(len(order), func(i int) bool { return order[i].cookie > from.After })
+		i := sort.Search(len(d.byName), func(i int) bool { return d.byName[i].name >= from.At })
+		return d.byName[i:]
 	}
-	out := make([]fabric.Entry, 0, len(order)-i)
-	for _, e := range order[i:] {
+	i := sort.Search(len(d.byCookie), func(i int) bool { return d.byCookie[i].cookie > from.After })
+	return d.byCookie[i:]
+}
+
+// shownOf gives entries as a listing shows them. Attributes are there as far as R covers them.
+func (s *Spoke) shownOf(names []listed) []fabric.Entry {
+	out := make([]fabric.Entry, 0, len(names))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range names {
 		a := fabric.Attr{Ino: e.ino}
 		if n := s.inodes[e.ino]; n != nil && n.known && s.flights.attrs[e.ino] == 0 && s.valid(e.ino, rights.R) {
 			a = s.attrOf(n)
@@ -85,18 +89,19 @@ func (d *directory) sort() {
 
 // next gives the next page; empty at the end.
 func (l *listing) next(ctx context.Context) ([]fabric.Entry, error) {
-	page := l.page
-	l.page = nil
-	if len(page) == 0 {
-		if l.eof {
-			return nil, nil
-		}
-		var err error
+	var page []fabric.Entry
+	var err error
+	switch n := min(len(l.known), l.s.cfg.Page); {
+	case n > 0: // a page at a time: who asks for the next one may be another call
+		page, l.known = l.s.shownOf(l.known[:n]), l.known[n:]
+	case l.eof:
+		return nil, nil
+	default:
 		if page, err = l.fetch(ctx); err != nil || len(page) == 0 {
 			return nil, err
 		}
 	}
-	page, err := l.attributes(ctx, page)
+	page, err = l.attributes(ctx, page)
 	if err == nil {
 		l.s.listed(page)
 	}
