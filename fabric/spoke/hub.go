@@ -18,7 +18,8 @@ type Hub interface {
 	// open lists the files open here, which the leader of a new term does not know yet (A30).
 	Renew(ctx context.Context, dropped fabric.Term, open []fabric.Ino) (rights.Lease, error)
 	// Acquire returns, per want and in that order, a grant (maybe none) and the state it protects;
-	// an inode that is gone has Ino 0.
+	// an inode that is gone has Ino 0. Where the answer would be too long it is for the first of w
+	// only, at least one: the caller asks again for the rest.
 	Acquire(ctx context.Context, w []rights.Want) ([]rights.Grant, []namespace.Inode, error)
 	// Lookup follows path from dir and brings all it meets, with D on each directory passed and R
 	// on each inode met, as far as they can be had at once. The first Found is dir itself, without a

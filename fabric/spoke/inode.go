@@ -190,11 +190,26 @@ func (s *Spoke) acquire(ctx context.Context, w rights.Want) (namespace.Inode, er
 	return states[0], nil
 }
 
-// acquireAll asks for several rights in one call; the answer is in the order of wants, and Ino is
-// 0 for what is gone.
-func (s *Spoke) acquireAll(ctx context.Context, wants []rights.Want) ([]namespace.Inode, error) {
+// acquireAll asks for several rights at once; the answer is in the order of wants, and Ino is 0 for
+// what is gone. What was granted is learned, and so not lost, if a later call for the rest fails.
+func (s *Spoke) acquireAll(ctx context.Context, wants []rights.Want) (all []namespace.Inode, err error) {
+	for len(all) < len(wants) {
+		some, err := s.acquireSome(ctx, wants[len(all):])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// acquireSome is one call; it answers for the first of wants, at least one.
+func (s *Spoke) acquireSome(ctx context.Context, wants []rights.Want) ([]namespace.Inode, error) {
 	return call(ctx, s, func(ctx context.Context, ss *session) ([]namespace.Inode, error) {
 		grants, states, err := ss.link.Hub.Acquire(ctx, wants)
+		if err == nil && (len(states) == 0 || len(states) > len(wants) || len(grants) != len(states)) {
+			err = &fabric.Error{Op: "acquire", Code: fabric.Internal}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -82,12 +82,39 @@ func (f fabricServer) Acquire(ctx context.Context, r *pb.AcquireRequest) (*pb.Ac
 	if err := f.bounded(len(r.Wants)); err != nil {
 		return nil, err
 	}
-	g, n, err := callerOf(ctx).session.Acquire(ctx, each(r.Wants, getWant))
-	if err != nil {
-		return nil, err
+	session, wants := callerOf(ctx).session, each(r.Wants, getWant)
+	reply := &pb.AcquireReply{}
+	for size, first := 0, true; first || len(wants) > 0; first = false {
+		part := wants[:min(len(wants), acquireBatch)]
+		g, n, err := session.Acquire(ctx, part)
+		if err == nil && (len(g) != len(part) || len(n) != len(part)) {
+			err = &fabric.Error{Op: "acquire", Code: fabric.Internal}
+		}
+		if err != nil && !first {
+			break // the caller asks for the rest and is told
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range n {
+			p := namespace.AppendInode(nil, &n[i])
+			if size += len(p) + grantSize; size > maxPage && len(reply.Inodes) > 0 {
+				return reply, nil // what was granted beyond is recorded, and asked for again
+			}
+			reply.Grants, reply.Inodes = append(reply.Grants, putGrant(g[i])), append(reply.Inodes, p)
+		}
+		wants = wants[len(part):]
 	}
-	return &pb.AcquireReply{Grants: each(g, putGrant), Inodes: encodeAll(n, namespace.AppendInode)}, nil
+	return reply, nil
 }
+
+const (
+	// acquireBatch is how many wants a session is asked for at a time: with inodes of the largest
+	// kind, 40 MiB.
+	acquireBatch = 256
+	// grantSize is more than what a grant, and the length of the value beside it, take in a reply.
+	grantSize = 64
+)
 
 func (f fabricServer) Lookup(ctx context.Context, r *pb.LookupRequest) (*pb.LookupReply, error) {
 	if err := f.bounded(len(r.Path)); err != nil {
@@ -98,7 +125,18 @@ func (f fabricServer) Lookup(ctx context.Context, r *pb.LookupRequest) (*pb.Look
 	if err != nil {
 		return nil, err
 	}
-	return &pb.LookupReply{Grants: each(g, putGrant), Found: fitFound(found)}, nil
+	out := fitFound(found)
+	told := map[fabric.Ino]bool{}
+	for i := range out {
+		told[found[i].Inode.Ino] = true
+	}
+	reply := &pb.LookupReply{Found: out}
+	for _, x := range g {
+		if told[x.Ino] || len(out) == len(found) { // no right without what it protects
+			reply.Grants = append(reply.Grants, putGrant(x))
+		}
+	}
+	return reply, nil
 }
 
 func (f fabricServer) List(ctx context.Context, r *pb.ListRequest) (*pb.ListReply, error) {

@@ -35,8 +35,8 @@ func (s *Conn) with(ctx context.Context) context.Context {
 // Blobs is the namespace's content.
 func (s *Conn) Blobs() storage.Blobs { return blobs{s} }
 
-// tooLong says that a reply did not fit in a message. Inodes have up to 80 KiB each, so that a call
-// for many is then made for each half.
+// tooLong says that a reply did not fit in a message. Then a call that changes nothing is made for
+// each half.
 func tooLong(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && problemOf(err) == nil
 }
@@ -50,20 +50,9 @@ func (s *Conn) Renew(ctx context.Context, dropped fabric.Term, open []fabric.Ino
 	return getLease(r), nil
 }
 
-// Acquire implements spoke.Hub.
+// Acquire implements spoke.Hub: it answers for as many of w as fit in a message.
 func (s *Conn) Acquire(ctx context.Context, w []rights.Want) ([]rights.Grant, []namespace.Inode, error) {
 	r, err := s.c.fabric.Acquire(s.with(ctx), &pb.AcquireRequest{Wants: each(w, putWant)})
-	if tooLong(err) && len(w) > 1 {
-		g, n, err := s.Acquire(ctx, w[:len(w)/2])
-		if err != nil {
-			return nil, nil, err
-		}
-		g2, n2, err := s.Acquire(ctx, w[len(w)/2:])
-		if err != nil {
-			return nil, nil, err
-		}
-		return append(g, g2...), append(n, n2...), nil
-	}
 	if err != nil {
 		return nil, nil, fromStatus(ctx, "acquire", err)
 	}
@@ -71,14 +60,42 @@ func (s *Conn) Acquire(ctx context.Context, w []rights.Want) ([]rights.Grant, []
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(r.Grants) != len(w) || len(n) != len(w) {
+	if len(r.Grants) != len(n) || len(n) > len(w) || (len(n) == 0 && len(w) > 0) {
 		return nil, nil, &fabric.Error{Op: "acquire", Code: fabric.Internal}
 	}
 	return each(r.Grants, getGrant), n, nil
 }
 
-// Lookup implements spoke.Hub.
-func (s *Conn) Lookup(ctx context.Context, dir fabric.Ino, path []string, want int) ([]rights.Grant, []namespace.Found, error) {
+// Lookup implements spoke.Hub. A reply that ends at a directory before the end of the path did not
+// fit in a message: the rest is looked up from there. If that fails, rights that were granted stay
+// recorded at the hub, as after a reply that was lost.
+func (s *Conn) Lookup(ctx context.Context, dir fabric.Ino, path []string, want int) (g []rights.Grant, found []namespace.Found, err error) {
+	for {
+		g1, f, err := s.lookup(ctx, dir, path, want)
+		if err == nil && (len(f) == 0 || len(f) > len(path)+1) {
+			err = &fabric.Error{Op: "lookup", Ino: dir, Code: fabric.Internal}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		steps := len(f) - 1
+		if last := len(found) - 1; last >= 0 {
+			if f[0].Inode.Ino == 0 {
+				return nil, nil, fabric.Unavailable // it went away meanwhile: the path leads elsewhere
+			}
+			found[last].Inode, f = f[0].Inode, f[1:]
+		}
+		g, found, path = append(g, g1...), append(found, f...), path[steps:]
+		end := found[len(found)-1].Inode
+		if len(path) == 0 || steps == 0 || end.Ino == 0 || end.Type != fabric.TypeDir {
+			return g, found, nil
+		}
+		dir = end.Ino
+	}
+}
+
+// lookup is one call.
+func (s *Conn) lookup(ctx context.Context, dir fabric.Ino, path []string, want int) ([]rights.Grant, []namespace.Found, error) {
 	r, err := s.c.fabric.Lookup(s.with(ctx), &pb.LookupRequest{Dir: uint64(dir),
 		Path: each(path, func(s string) []byte { return []byte(s) }), Want: uint32(min(max(want, 0), maxPage))})
 	if err != nil {

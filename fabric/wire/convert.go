@@ -173,18 +173,26 @@ func fitPage(page []namespace.Dirent) (out [][]byte, cut bool) {
 	return out, false
 }
 
-// fitFound leaves out the content at the end of a path if it would make the reply too long for a
-// message: it saves a fetch, no more.
+// fitFound leaves out what would make the reply too long for a message: the content at the end of
+// the path, which saves a fetch and no more; then the last steps, down to one, which the caller looks
+// up from the directory where the reply ends.
 func fitFound(found []namespace.Found) [][]byte {
 	out := encodeAll(found, namespace.AppendFound)
-	size := 0
-	for _, p := range out {
-		size += len(p) + 8
-	}
-	if last := len(found) - 1; size > maxPage && last >= 0 && len(found[last].Blobs) > 0 {
+	last := len(found) - 1
+	if last >= 0 && len(found[last].Blobs) > 0 && sizeOf(out) > maxPage {
 		f := found[last]
 		f.Blobs = nil
 		out[last] = namespace.AppendFound(nil, &f)
 	}
+	for len(out) > 2 && sizeOf(out) > maxPage {
+		out = out[:len(out)-1]
+	}
 	return out
+}
+
+func sizeOf(list [][]byte) (size int) {
+	for _, p := range list {
+		size += len(p) + 8
+	}
+	return size
 }

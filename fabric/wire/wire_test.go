@@ -274,9 +274,14 @@ func TestManyLargeInodes(t *testing.T) {
 	for i := range fabric.Ino(200) {
 		wants, inos = append(wants, rights.Want{Ino: i + 1, Right: rights.R}), append(inos, i+1)
 	}
-	g, n, err := c.Acquire(t.Context(), wants)
-	if err != nil || len(g) != 200 || len(n) != 200 {
-		t.Fatalf("Acquire: %d, %d, %v", len(g), len(n), err)
+	var g []rights.Grant
+	var n []namespace.Inode
+	for calls := 0; len(n) < len(wants); calls++ {
+		g1, n1, err := c.Acquire(t.Context(), wants[len(n):])
+		if err != nil || len(n1) == 0 || len(g1) != len(n1) || calls > 5 {
+			t.Fatalf("Acquire: %d, %d, %v", len(g1), len(n1), err)
+		}
+		g, n = append(g, g1...), append(n, n1...)
 	}
 	peeked, err := c.Peek(t.Context(), inos)
 	if err != nil || len(peeked) != 200 {
@@ -293,5 +298,98 @@ func TestMethodsWithoutARuleAreFound(t *testing.T) {
 	info := map[string]grpc.ServiceInfo{pb.Fabric_ServiceDesc.ServiceName: {Methods: []grpc.MethodInfo{{Name: "Hello"}, {Name: "Forgotten"}}}}
 	if err := covered(info, methods); err == nil || !strings.Contains(err.Error(), "Forgotten") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestAcquireAnswersWhatItHas: a failure after some wants were granted takes nothing from them.
+func TestAcquireAnswersWhatItHas(t *testing.T) {
+	w := newWorld(t, Config{})
+	e := &stopping{left: 2 * acquireBatch}
+	w.hub.other = e
+	c := w.connect(t)
+	wants := make([]rights.Want, 3*acquireBatch)
+	for i := range wants {
+		wants[i] = rights.Want{Ino: fabric.Ino(i + 1), Right: rights.R}
+	}
+	g, n, err := c.Acquire(t.Context(), wants)
+	if err != nil || len(g) != 2*acquireBatch || len(n) != len(g) || g[len(g)-1].Ino != 2*acquireBatch {
+		t.Fatalf("%d, %d, %v", len(g), len(n), err)
+	}
+	if _, _, err := c.Acquire(t.Context(), wants[len(n):]); !errors.Is(err, fabric.ReadOnly) {
+		t.Errorf("the rest: %v", err)
+	}
+}
+
+// stopping grants so many wants, of small inodes, and then none.
+type stopping struct {
+	fakeSession
+	left int
+}
+
+func (s *stopping) Acquire(_ context.Context, w []rights.Want) (g []rights.Grant, n []namespace.Inode, err error) {
+	if s.left < len(w) {
+		return nil, nil, fabric.ReadOnly
+	}
+	s.left -= len(w)
+	for _, w := range w {
+		g, n = append(g, rights.Grant{Ino: w.Ino, Right: w.Right}), append(n, testInode(w.Ino))
+	}
+	return g, n, nil
+}
+
+// chain is a session in which every directory has one entry; inodes are of the largest kind.
+type chain struct {
+	echoes
+	calls, gone int // Lookups; the one that finds its directory gone
+}
+
+func (c *chain) Lookup(_ context.Context, dir fabric.Ino, path []string, want int) (g []rights.Grant, found []namespace.Found, err error) {
+	if c.calls++; c.calls == c.gone {
+		return nil, []namespace.Found{{}}, nil
+	}
+	at := func(ino fabric.Ino) namespace.Inode {
+		n := c.inode(ino)
+		n.Type, n.Content = fabric.TypeDir, namespace.Content{}
+		g = append(g, rights.Grant{Ino: ino, Right: rights.R | rights.D, Seq: uint64(c.calls)})
+		return n
+	}
+	found = []namespace.Found{{Inode: at(dir)}}
+	for i, name := range path {
+		found = append(found, namespace.Found{Dir: dir + fabric.Ino(i), Name: name, Inode: at(dir + fabric.Ino(i) + 1)})
+	}
+	last := &found[len(found)-1]
+	last.Blobs = []storage.Blob{{Ref: storage.Ref{Len: 3}, Kind: storage.Chunk, Form: storage.Raw, Data: make([]byte, min(want, 3))}}
+	return g, found, nil
+}
+
+// TestLongPathsOfLargeDirectories: a lookup whose reply does not fit in a message goes on from
+// where it was cut, and grants no right on what it did not bring.
+func TestLongPathsOfLargeDirectories(t *testing.T) {
+	w := newWorld(t, Config{})
+	h := &chain{}
+	w.hub.other = h
+	c := w.connect(t)
+	path := make([]string, 200)
+	for i := range path {
+		path[i] = fmt.Sprint(i)
+	}
+	g, found, err := c.Lookup(t.Context(), 1, path, 3)
+	if err != nil || len(found) != 201 || h.calls < 3 || h.calls > 8 {
+		t.Fatalf("%d steps in %d calls, %v", len(found), h.calls, err)
+	}
+	for i, f := range found {
+		if f.Inode.Ino != fabric.Ino(i+1) || (i > 0 && (f.Name != path[i-1] || f.Dir != fabric.Ino(i))) {
+			t.Fatalf("step %d: inode %d, %q in %d", i, f.Inode.Ino, f.Name, f.Dir)
+		}
+	}
+	if len(found[200].Blobs) != 1 {
+		t.Error("the first bytes are missing")
+	}
+	if len(g) != 201+h.calls-1 { // the directory where a reply was cut is in two
+		t.Errorf("%d grants in %d calls", len(g), h.calls)
+	}
+	h.calls, h.gone = 0, 2
+	if _, _, err := c.Lookup(t.Context(), 1, path, 3); !errors.Is(err, fabric.Unavailable) {
+		t.Errorf("a directory went away between: %v", err)
 	}
 }
