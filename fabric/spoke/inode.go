@@ -3,6 +3,7 @@ package spoke
 import (
 	"context"
 	"sort"
+	"strings"
 
 	"github.com/spokefs/spokefs/fabric"
 	"github.com/spokefs/spokefs/fabric/namespace"
@@ -259,13 +260,12 @@ func (s *Spoke) dir(ino fabric.Ino) *directory {
 	return d
 }
 
-// set learns an entry. ver is the directory's iver after the change that it came from, 0 from a
-// look. mu is held.
+// set learns an entry, under a copy of its name. mu is held.
 func (d *directory) set(name string, e entry) {
 	if old, ok := d.entries[name]; ok && old.ver > e.ver && e.ver != 0 {
 		return
 	}
-	d.entries[name] = e
+	d.entries[strings.Clone(name)] = e
 	d.byCookie, d.byName = nil, nil
 }
 

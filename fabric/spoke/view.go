@@ -3,14 +3,18 @@ package spoke
 import (
 	"context"
 	"iter"
+	"slices"
 	"sort"
+	"strings"
 
 	"github.com/spokefs/spokefs/fabric"
 	"github.com/spokefs/spokefs/fabric/namespace"
 	"github.com/spokefs/spokefs/fabric/rights"
 )
 
-// view is one caller's fabric.FS.
+// view is one caller's fabric.FS. A command may be on its way after its caller has given up, and
+// its names are kept in what is known of directories: it has copies of them, since callers keep what
+// they pass.
 type view struct {
 	p   *portal
 	s   *Spoke
@@ -250,7 +254,8 @@ func (v *view) Make(ctx context.Context, dir fabric.Ino, name string, spec fabri
 	}
 	ctx, cancel := v.p.bounded(ctx)
 	defer cancel()
-	op := &namespace.Make{Dir: dir, Name: name, Spec: spec, Who: v.who, WantW: spec.Type == fabric.TypeFile}
+	spec.Target = strings.Clone(spec.Target)
+	op := &namespace.Make{Dir: dir, Name: strings.Clone(name), Spec: spec, Who: v.who, WantW: spec.Type == fabric.TypeFile}
 	if spec.Type == fabric.TypeFile {
 		op.Content.Inline = []byte{}
 	}
@@ -278,7 +283,7 @@ func (v *view) Link(ctx context.Context, ino, dir fabric.Ino, name string) (fabr
 	}
 	ctx, cancel := v.p.bounded(ctx)
 	defer cancel()
-	r, err := v.s.run(ctx, &namespace.Link{Ino: ino, Dir: dir, Name: name, Who: v.who}, v.who.From)
+	r, err := v.s.run(ctx, &namespace.Link{Ino: ino, Dir: dir, Name: strings.Clone(name), Who: v.who}, v.who.From)
 	return v.s.shown(&r.Attr), r.Dir, err
 }
 
@@ -292,7 +297,7 @@ func (v *view) Replace(ctx context.Context, ino, dir fabric.Ino, name string, co
 	if err := v.s.sync(ctx, ino); err != nil {
 		return fabric.Attr{}, fabric.Change{}, err
 	}
-	r, err := v.s.run(ctx, &namespace.Replace{Ino: ino, Dir: dir, Name: name, Cond: cond, Who: v.who}, v.who.From)
+	r, err := v.s.run(ctx, &namespace.Replace{Ino: ino, Dir: dir, Name: strings.Clone(name), Cond: cond, Who: v.who}, v.who.From)
 	return v.s.shown(&r.Attr), r.Dir, err
 }
 
@@ -303,7 +308,7 @@ func (v *view) Rename(ctx context.Context, from fabric.Ino, old string, to fabri
 	}
 	ctx, cancel := v.p.bounded(ctx)
 	defer cancel()
-	r, err := v.s.run(ctx, &namespace.Rename{From: from, Old: old, To: to, Name: name, Mode: m, Who: v.who}, v.who.From)
+	r, err := v.s.run(ctx, &namespace.Rename{From: from, Old: strings.Clone(old), To: to, Name: strings.Clone(name), Mode: m, Who: v.who}, v.who.From)
 	return r.Dir, r.Dir2, err
 }
 
@@ -314,7 +319,7 @@ func (v *view) Remove(ctx context.Context, dir fabric.Ino, name string, k fabric
 	}
 	ctx, cancel := v.p.bounded(ctx)
 	defer cancel()
-	r, err := v.s.run(ctx, &namespace.Remove{Dir: dir, Name: name, Kind: k, Cond: cond, Who: v.who}, v.who.From)
+	r, err := v.s.run(ctx, &namespace.Remove{Dir: dir, Name: strings.Clone(name), Kind: k, Cond: cond, Who: v.who}, v.who.From)
 	return r.Dir, err
 }
 
@@ -432,7 +437,7 @@ func (v *view) SetXattr(ctx context.Context, ino fabric.Ino, name string, value 
 			return err
 		}
 	}
-	_, err := v.s.run(ctx, &namespace.SetXattr{Ino: ino, Name: name, Value: value, Mode: m, Who: v.who}, v.who.From)
+	_, err := v.s.run(ctx, &namespace.SetXattr{Ino: ino, Name: strings.Clone(name), Value: slices.Clone(value), Mode: m, Who: v.who}, v.who.From)
 	if err == nil {
 		v.s.askXattrs(ino)
 	}
@@ -446,7 +451,7 @@ func (v *view) RemoveXattr(ctx context.Context, ino fabric.Ino, name string) err
 	}
 	ctx, cancel := v.p.bounded(ctx)
 	defer cancel()
-	_, err := v.s.run(ctx, &namespace.RemoveXattr{Ino: ino, Name: name, Who: v.who}, v.who.From)
+	_, err := v.s.run(ctx, &namespace.RemoveXattr{Ino: ino, Name: strings.Clone(name), Who: v.who}, v.who.From)
 	if err == nil {
 		v.s.askXattrs(ino)
 	}

@@ -192,7 +192,7 @@ func (s *store) open(ctx context.Context, bucket string) (*view, error) {
 		return nil, s3err.GetBucketErr(s3err.ErrNoSuchBucket, bucket)
 	}
 	who := cred(ctx)
-	return &view{FS: owned{p.As(who)}, portal: p, bucket: bucket, who: who}, nil
+	return &view{FS: p.As(who), portal: p, bucket: bucket, who: who}, nil
 }
 
 func contains(list []string, s string) bool {
@@ -212,5 +212,5 @@ func shows(p fabric.Portal) bool {
 
 // asRoot is the same bucket without mode bits in the way, for what is the gateway's own.
 func (v *view) asRoot() *view {
-	return &view{FS: owned{v.portal.As(fabric.Root())}, portal: v.portal, bucket: v.bucket}
+	return &view{FS: v.portal.As(fabric.Root()), portal: v.portal, bucket: v.bucket}
 }
