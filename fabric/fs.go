@@ -105,8 +105,8 @@ type FS interface {
 	Access(ctx context.Context, ino Ino, want Perm) (Perm, error)
 	SetAttr(ctx context.Context, ino Ino, set SetAttr) (Change, error)
 	// Make creates an inode; Exist if the name is taken. A regular file made with an empty name
-	// has no name yet and waits for Replace; it is dropped if that never comes. The Change is
-	// dir's.
+	// has no name yet and waits for Replace or Discard; it goes with the node's session if neither
+	// comes. The Change is dir's.
 	Make(ctx context.Context, dir Ino, name string, spec NodeSpec) (Attr, Change, error)
 	// Link adds a name to a file; the Change is dir's.
 	Link(ctx context.Context, ino, dir Ino, name string) (Attr, Change, error)
@@ -114,6 +114,9 @@ type FS interface {
 	// that had the name loses it, a directory there is IsDir. ino is an unnamed file of Make, or
 	// any file. The content must be synced before. The Change is dir's.
 	Replace(ctx context.Context, ino, dir Ino, name string, cond Cond) (Attr, Change, error)
+	// Discard drops an unnamed file of Make, now or when its last File is closed; Invalid for
+	// another.
+	Discard(ctx context.Context, ino Ino) error
 	Rename(ctx context.Context, from Ino, old string, to Ino, name string, m RenameMode) (src, dst Change, err error)
 	// Remove takes a name away; Precondition if cond does not hold. The Change is dir's.
 	Remove(ctx context.Context, dir Ino, name string, k RemoveKind, cond Cond) (Change, error)

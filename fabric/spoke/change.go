@@ -164,24 +164,46 @@ func (s *Spoke) note(a *fabric.Attr) {
 
 // release gives up the hold on an inode without a name that nobody here has open (A30).
 func (s *Spoke) release(ino fabric.Ino) {
-	if ino == 0 {
-		return
+	if s.unhold(ino) {
+		s.done.Go(func() { s.dropHold(s.ctx, ino) }) // else the session's end frees it
 	}
+}
+
+// unhold forgets what is held here of an inode without a name, unless it is open or waits for Replace.
+func (s *Spoke) unhold(ino fabric.Ino) bool {
 	s.mu.Lock()
 	n := s.inodes[ino]
-	free := n != nil && n.held && n.opens == 0 && !n.fresh
+	free := ino != 0 && n != nil && n.held && n.opens == 0 && !n.fresh
 	if free {
 		n.held, n.known = false, false // it is gone: who asks is told by the hub
 		delete(s.dirty, ino)
 	}
 	s.mu.Unlock()
-	if !free {
-		return
-	}
-	if n.file != nil {
+	if free && n.file != nil {
 		n.file.abandon()
 	}
-	s.done.Go(func() { s.change(s.ctx, &namespace.DropHold{Inos: []fabric.Ino{ino}}) }) // else the session's end frees it
+	return free
+}
+
+func (s *Spoke) dropHold(ctx context.Context, ino fabric.Ino) error {
+	_, err := s.change(ctx, &namespace.DropHold{Inos: []fabric.Ino{ino}})
+	return err
+}
+
+// Discard implements fabric.FS.
+func (v *view) Discard(ctx context.Context, ino fabric.Ino) error {
+	v.s.mu.Lock()
+	n := v.s.inodes[ino]
+	if n == nil || !n.fresh {
+		v.s.mu.Unlock()
+		return fabric.Invalid
+	}
+	n.fresh = false
+	v.s.mu.Unlock()
+	if !v.s.unhold(ino) {
+		return nil // the last Close does it
+	}
+	return v.s.dropHold(ctx, ino)
 }
 
 // abandon forgets what is dirty of a file that nobody can ever read.

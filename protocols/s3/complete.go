@@ -176,6 +176,7 @@ func (v *view) join(ctx context.Context, p path, u *upload, parts []part, c cont
 	}
 	// The parts are the gateway's, so it is the gateway that reads them.
 	if _, err := v.asRoot().Clone(ctx, a.Ino, pieces); err != nil {
+		v.discard(ctx, a.Ino)
 		return failed(err)
 	}
 	return v.publish(ctx, a.Ino, dir, name, u.head.Meta, c, cond)

@@ -121,7 +121,9 @@ func (v *view) clone(ctx context.Context, dir fabric.Ino, from *view, o *object)
 			return 0, content{}, failed(err)
 		}
 		part := fabric.Part{Ino: o.attr.Ino, Len: -1, Cond: fabric.Cond{Ino: o.attr.Ino, Iver: o.attr.Iver}}
-		_, err = v.Clone(ctx, a.Ino, []fabric.Part{part})
+		if _, err = v.Clone(ctx, a.Ino, []fabric.Part{part}); err != nil {
+			v.discard(ctx, a.Ino)
+		}
 		return a.Ino, o.content, failed(err)
 	}
 	f, err := from.Open(ctx, o.attr.Ino, fabric.OpenRead|fabric.OpenFixed)

@@ -163,6 +163,7 @@ func (s *store) UploadPart(ctx context.Context, in *s3.UploadPartInput) (*s3.Upl
 		return nil, err
 	}
 	if u.head.By != "" && c.By != u.head.By {
+		root.discard(ctx, ino)
 		return nil, s3err.GetChecksumTypeMismatchErr(types.ChecksumAlgorithm(strings.ToUpper(u.head.By)), types.ChecksumAlgorithm(strings.ToUpper(c.By)))
 	}
 	if err := root.publish(ctx, ino, u.dir, partName(aws.ToInt32(in.PartNumber)), meta{}, c, fabric.Cond{}); err != nil {

@@ -148,8 +148,7 @@ func firstSum(said []sum, algorithm types.ChecksumAlgorithm) sum {
 	return sum{by: "crc64nvme"}
 }
 
-// store writes a body into a new file without a name, synced. The file goes by itself if no name
-// is ever bound to it.
+// store writes a body into a new file without a name, synced, for publish or discard.
 func (v *view) store(ctx context.Context, dir fabric.Ino, r io.Reader, want sum) (fabric.Ino, int64, content, error) {
 	var c content
 	a, _, err := v.Make(ctx, dir, "", fabric.NodeSpec{Type: fabric.TypeFile, Mode: 0o644})
@@ -158,6 +157,7 @@ func (v *view) store(ctx context.Context, dir fabric.Ino, r io.Reader, want sum)
 	}
 	f, err := v.Open(ctx, a.Ino, fabric.OpenWrite|fabric.OpenOwner)
 	if err != nil {
+		v.discard(ctx, a.Ino)
 		return 0, 0, c, failed(err)
 	}
 	size, c, err := fill(ctx, f, r, want)
@@ -166,6 +166,9 @@ func (v *view) store(ctx context.Context, dir fabric.Ino, r io.Reader, want sum)
 	}
 	if e := failed(f.Close(context.WithoutCancel(ctx))); err == nil {
 		err = e
+	}
+	if err != nil {
+		v.discard(ctx, a.Ino)
 	}
 	return a.Ino, size, c, err // as it is: the gateway knows its own errors by their type
 }
@@ -232,8 +235,22 @@ func fillBuffer(r io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// publish describes a file and binds it to its name in one step.
+// discard drops a file without a name, also when its client is gone. What fails here is dropped with
+// the session.
+func (v *view) discard(ctx context.Context, ino fabric.Ino) {
+	v.Discard(context.WithoutCancel(ctx), ino)
+}
+
+// publish describes a file without a name and binds it to its name in one step, or discards it.
 func (v *view) publish(ctx context.Context, ino, dir fabric.Ino, name string, m meta, c content, cond fabric.Cond) error {
+	err := v.bind(ctx, ino, dir, name, m, c, cond)
+	if err != nil {
+		v.discard(ctx, ino)
+	}
+	return err
+}
+
+func (v *view) bind(ctx context.Context, ino, dir fabric.Ino, name string, m meta, c content, cond fabric.Cond) error {
 	if err := v.save(ctx, ino, fabric.ContentXattr, c); err != nil {
 		return err
 	}
