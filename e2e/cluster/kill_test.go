@@ -39,9 +39,10 @@ func write(dir string, i int) error {
 // files is how many are written with fsync while something is done to the nodes.
 const files = 1000
 
-// strike writes all files with fsync, by eight writers, four at either side, strikes after a third,
-// and goes on until all are acknowledged.
-func (p *pair) strike(strike func()) {
+// strike writes all files with fsync, by eight writers, four at either side, and goes on until all
+// are acknowledged. It strikes at the moment of an acknowledgement, when side has a third of its own:
+// what was put off until after it is lost then.
+func (p *pair) strike(side string, strike func()) {
 	var mu sync.Mutex
 	acked := 0
 	struck := make(chan struct{})
@@ -49,15 +50,19 @@ func (p *pair) strike(strike func()) {
 	for w := range 8 {
 		wg.Go(func() {
 			for i := w; i < files; i += 8 {
-				for write([]string{p.home, p.away}[w%2], i) != nil {
+				dir := []string{p.home, p.away}[w%2]
+				for write(dir, i) != nil {
 					select { // the mount is dead or on its way back
 					case <-time.After(50 * time.Millisecond):
 					case <-p.t.Context().Done():
 						return
 					}
 				}
+				if dir != side {
+					continue
+				}
 				mu.Lock()
-				if acked++; acked == files/3 {
+				if acked++; acked == files/2/3 {
 					close(struck)
 				}
 				mu.Unlock()
@@ -89,30 +94,44 @@ func (p *pair) check() {
 	}
 }
 
-// stores are what a hub can keep packs in.
-var stores = map[string]func(t *testing.T) *harness.MinIO{
-	"folder": func(*testing.T) *harness.MinIO { return nil },
-	"MinIO":  func(t *testing.T) *harness.MinIO { return harness.OpenMinIO(t) },
+// wipe makes a spoke forget cache and journal; it stays the node that it was.
+func wipe(t *testing.T, n *harness.Node) {
+	if err := os.RemoveAll(filepath.Join(n.Data(), "namespaces")); err != nil {
+		t.Error(err)
+	}
 }
 
-// What fsync acknowledged before a process was killed is there afterwards, at both sides.
+// What fsync acknowledged before a process was killed is there afterwards, at both sides: with packs
+// in a folder or in MinIO, and without what a spoke's disk had, since fsync is the hub's word.
 func TestKill(t *testing.T) {
-	for name, store := range stores {
-		for victim, of := range map[string]func(p *pair) *harness.Node{
-			"spoke": func(p *pair) *harness.Node { return p.spoke },
-			"hub":   func(p *pair) *harness.Node { return p.world.Hub },
-		} {
-			t.Run(victim+" on "+name, func(t *testing.T) {
-				t.Parallel() // most of its time is waiting: for the link, for leases
-				p := start(t, store(t))
-				p.strike(func() {
-					of(p).Kill()
-					if err := of(p).Start(t.Context()); err != nil {
-						t.Error(err)
-					}
-				})
-				p.check()
+	for name, c := range map[string]struct{ spoke, minio, wipe bool }{
+		"spoke":                {spoke: true},
+		"hub":                  {},
+		"spoke on MinIO":       {spoke: true, minio: true},
+		"hub on MinIO":         {minio: true},
+		"spoke, its disk lost": {spoke: true, wipe: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of its time is waiting: for the link, for leases
+			var store *harness.MinIO
+			if c.minio {
+				store = harness.OpenMinIO(t)
+			}
+			p := start(t, store)
+			n, side := p.world.Hub, p.home
+			if c.spoke {
+				n, side = p.spoke, p.away
+			}
+			p.strike(side, func() {
+				n.Kill()
+				if c.wipe {
+					wipe(t, n)
+				}
+				if err := n.Start(t.Context()); err != nil {
+					t.Error(err)
+				}
 			})
-		}
+			p.check()
+		})
 	}
 }

@@ -28,7 +28,7 @@ func TestStoreAway(t *testing.T) {
 			t.Parallel() // most of its time is waiting
 			front, strike := away(t, harness.OpenMinIO(t))
 			p := start(t, front)
-			p.strike(strike)
+			p.strike(p.away, strike)
 			p.check()
 		})
 	}

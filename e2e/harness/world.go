@@ -198,6 +198,9 @@ func (n *Node) Mount(ctx context.Context, dir string) error {
 	return nil
 }
 
+// Data is the node's folder.
+func (n *Node) Data() string { return n.data }
+
 // Socket is that of the node's operator.
 func (n *Node) Socket() string { return filepath.Join(n.data, "admin.sock") }
 
