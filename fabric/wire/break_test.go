@@ -43,16 +43,9 @@ func (c *cable) cut() {
 // noise is n blobs of size bytes that do not compress, stored.
 func noise(t *testing.T, w *world, c *Conn, n, size int) (refs []storage.Ref) {
 	t.Helper()
-	x := uint32(1)
-	for range n {
-		raw := make([]byte, size)
-		for i := range raw {
-			x ^= x << 13
-			x ^= x >> 17
-			x ^= x << 5
-			raw[i] = byte(x)
-		}
-		b := w.hasher.Seal(storage.Chunk, raw, nil)
+	raw := random(n * size)
+	for i := range n {
+		b := w.hasher.Seal(storage.Chunk, raw[i*size:][:size], nil)
 		if err := c.Blobs().Put(t.Context(), storage.Upload, []storage.Blob{b}); err != nil {
 			t.Fatal(err)
 		}

@@ -29,6 +29,8 @@ type Config struct {
 
 	// MaxConns bounds a server's connections, of which a node has 2 + ContentConns: 4096.
 	MaxConns int
+	// MaxStrangers bounds those of them that show no certificate: 64. Each lasts 30 s at most.
+	MaxStrangers int
 	// MaxSessions bounds the sessions a server knows without asking its Deps: 4096.
 	MaxSessions int
 	// MaxItems bounds the wants, grants, acks, inodes or steps in one call: 65536.
@@ -59,6 +61,7 @@ func (c Config) WithDefaults() Config {
 	set(&c.Buffer, 256<<10)
 	set(&c.Keepalive, 10*time.Second)
 	set(&c.MaxConns, 4096)
+	set(&c.MaxStrangers, 64)
 	set(&c.MaxSessions, 4096)
 	set(&c.MaxItems, 65536)
 	set(&c.MaxBatch, 16<<20)

@@ -93,7 +93,7 @@ func NewServer(cfg Config, tlsConfig *tls.Config, deps Deps) (*Server, error) {
 	cfg = cfg.WithDefaults()
 	s := &Server{cfg: cfg, deps: deps, known: map[sessionKey]*known{}}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(tlsConfig)),
+		grpc.Creds(newDoorman(credentials.NewTLS(tlsConfig), cfg.MaxStrangers)),
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
 		grpc.StaticStreamWindowSize(cfg.Window), grpc.StaticConnWindowSize(cfg.Window),
 		grpc.ReadBufferSize(cfg.Buffer), grpc.WriteBufferSize(cfg.Buffer),
