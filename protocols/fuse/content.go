@@ -62,6 +62,9 @@ func (f *files) opened(cancel <-chan struct{}, h *fuse.InHeader, a *fabric.Attr,
 	default:
 		out.OpenFlags |= fuse.FOPEN_DIRECT_IO // what has no lease is not kept
 	}
+	if !o.write {
+		out.OpenFlags |= fuse.FOPEN_NOFLUSH // a close has nothing to tell: a request less
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next++
