@@ -11,7 +11,7 @@
 //
 // # What is handed out
 //
-// A blob is verified against its name when it comes in, and every 64 KiB block of it against its
+// A blob is verified against its name when it comes in, and every 16 KiB block of it against its
 // CRC32C when it is read (A47). A bad one is dropped, counted and fetched again. Of a blob that is
 // missing there is one flight, whoever waits for it; a reader that gives up does not end it while
 // others wait.

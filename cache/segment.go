@@ -14,10 +14,13 @@ import (
 
 // Form of a record: see docs/formats/cache.md.
 const (
-	recordMagic = 0x53504b43 // "SPKC"
-	recordFixed = 4 + 1 + 1 + 2 + storage.RefLen + 4
-	blockSize   = 64 << 10
-	suffix      = ".segment"
+	recordMagic   = 0x53504b43 // "SPKC"
+	recordVersion = 2
+	recordFixed   = 4 + 1 + 1 + 2 + storage.RefLen + 4
+	// blockSize is what one checksum covers: the least that a read costs. Reads do not fall on the ends
+	// of blocks, so a smaller one saves at both ends of each chunk.
+	blockSize = 16 << 10
+	suffix    = ".segment"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -52,7 +55,7 @@ func recordLen(n uint32) int64 { return recordFixed + 4*int64(blocks(n)) + int64
 func appendHead(dst []byte, ref storage.Ref, kind storage.Kind, sums []uint32) []byte {
 	start := len(dst)
 	dst = binary.LittleEndian.AppendUint32(dst, recordMagic)
-	dst = append(dst, 1, byte(kind), 0, 0)
+	dst = append(dst, recordVersion, byte(kind), 0, 0)
 	dst = ref.Append(dst)
 	for _, s := range sums {
 		dst = binary.LittleEndian.AppendUint32(dst, s)
@@ -62,7 +65,7 @@ func appendHead(dst []byte, ref storage.Ref, kind storage.Kind, sums []uint32) [
 
 // decodeHead reads a head; ok is false if it is none. n is its length.
 func decodeHead(p []byte) (ref storage.Ref, kind storage.Kind, sums []uint32, n int, ok bool) {
-	if len(p) < recordFixed || binary.LittleEndian.Uint32(p) != recordMagic || p[4] != 1 {
+	if len(p) < recordFixed || binary.LittleEndian.Uint32(p) != recordMagic || p[4] != recordVersion {
 		return ref, 0, nil, 0, false
 	}
 	kind = storage.Kind(p[5])
@@ -74,6 +77,7 @@ func decodeHead(p []byte) (ref storage.Ref, kind storage.Kind, sums []uint32, n 
 	if len(p) < n || crc32.Checksum(p[:n-4], castagnoli) != binary.LittleEndian.Uint32(p[n-4:]) {
 		return ref, 0, nil, 0, false
 	}
+	sums = make([]uint32, 0, blocks(ref.Len))
 	for i := range blocks(ref.Len) {
 		sums = append(sums, binary.LittleEndian.Uint32(p[8+storage.RefLen+4*i:]))
 	}
@@ -82,7 +86,7 @@ func decodeHead(p []byte) (ref storage.Ref, kind storage.Kind, sums []uint32, n 
 
 // sumBlocks computes the blocks' checksums.
 func sumBlocks(raw []byte) []uint32 {
-	var sums []uint32
+	sums := make([]uint32, 0, blocks(uint32(len(raw))))
 	for len(raw) > 0 {
 		n := min(len(raw), blockSize)
 		sums = append(sums, crc32.Checksum(raw[:n], castagnoli))
@@ -131,30 +135,53 @@ func (s *segment) load(found func(ref storage.Ref, p *place)) error {
 // errBlock says that a block's bytes are not what was written.
 var errBlock = errors.New("block does not match its checksum")
 
+// errNoRecord says that a file has nothing to read: it is of another version, or a crash tore its first.
+var errNoRecord = errors.New("no record")
+
 // readAt fills dst from offset off of a blob of length size, checking every block it touches.
 // scratch has blockSize bytes, for blocks that dst does not want whole.
 func (p *place) readAt(dst []byte, off int64, size uint32, scratch []byte) error {
 	for len(dst) > 0 {
 		b := off / blockSize
 		start := b * blockSize
-		length := min(int64(size)-start, blockSize)
 		in := off - start
-		whole := in == 0 && int64(len(dst)) >= length
-		buf := scratch[:length]
-		if whole {
-			buf = dst[:length]
+		buf := dst[:wholeBlocks(int64(len(dst)), int64(size)-start)]
+		whole := in == 0 && len(buf) > 0
+		if !whole {
+			buf = scratch[:min(int64(size)-start, blockSize)]
 		}
 		if _, err := p.seg.file.ReadAt(buf, p.off+start); err != nil {
 			return err
 		}
-		if crc32.Checksum(buf, castagnoli) != p.sums[b] {
+		if !p.intact(buf, int(b)) {
 			return errBlock
 		}
-		n := int(length)
+		n := len(buf)
 		if !whole {
 			n = copy(dst, buf[in:])
 		}
 		dst, off = dst[n:], off+int64(n)
 	}
 	return nil
+}
+
+// wholeBlocks is how much of n bytes are whole blocks, from the start of one on that has left bytes
+// behind it; the last block of a blob is whole with what there is.
+func wholeBlocks(n, left int64) int64 {
+	if n >= left {
+		return left
+	}
+	return n - n%blockSize
+}
+
+// intact compares whole blocks, from number b on, with their sums.
+func (p *place) intact(buf []byte, b int) bool {
+	for ; len(buf) > 0; b++ {
+		n := min(len(buf), blockSize)
+		if crc32.Checksum(buf[:n], castagnoli) != p.sums[b] {
+			return false
+		}
+		buf = buf[n:]
+	}
+	return true
 }

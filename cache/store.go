@@ -141,6 +141,9 @@ func (s *Store) load() error {
 		if seg.file, err = s.deps.Disk.Open(e.Name, disk.ReadWrite); err == nil {
 			err = seg.load(func(ref storage.Ref, p *place) { s.index[ref] = p })
 		}
+		if err == nil && seg.size == 0 {
+			err = errors.Join(errNoRecord, seg.file.Close())
+		}
 		if err != nil {
 			s.deps.Slog.Warn("cache: a segment cannot be read and is removed", "segment", e.Name, "err", err)
 			if err := s.deps.Disk.RemoveAll(e.Name); err != nil {

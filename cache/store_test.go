@@ -39,14 +39,14 @@ func (c *counting) Fetch(ctx context.Context, class storage.Class, refs []storag
 }
 
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	path   string
 	hasher *chunk.Hasher
 	blobs  *counting
 	store  *Store
 }
 
-func newRig(t *testing.T, cfg Config) *rig {
+func newRig(t testing.TB, cfg Config) *rig {
 	h := chunk.New([32]byte{1})
 	r := &rig{t: t, path: t.TempDir(), hasher: h, blobs: &counting{Blobs: mem.New(h), fetched: map[storage.Ref]int{}}}
 	r.open(cfg)
@@ -254,5 +254,32 @@ func TestAHitDoesNotAllocate(t *testing.T) {
 	n := testing.AllocsPerRun(500, func() { r.store.ReadAt(context.Background(), ref, p, 70_000) })
 	if n >= 1 { // the pool may be emptied once in a while
 		t.Errorf("%v allocations a hit", n)
+	}
+}
+
+// A segment without a record, such as one of an older version, does not stay on the disk uncounted.
+func TestASegmentOfAnotherVersionIsRemoved(t *testing.T) {
+	r := newRig(t, Config{})
+	ref, raw := r.put(3, 50_000)
+	r.read(ref, raw)
+	if err := r.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(r.path, segmentName(1))
+	p, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p[4]-- // version
+	if err := os.WriteFile(name, p, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.open(Config{})
+	if _, err := os.Stat(name); !os.IsNotExist(err) {
+		t.Errorf("the old segment: %v", err)
+	}
+	r.read(ref, raw)
+	if n := r.blobs.fetched[ref]; n != 2 {
+		t.Errorf("fetched %d times, not again", n)
 	}
 }
