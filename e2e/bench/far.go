@@ -207,6 +207,7 @@ func (b *bench) firstBytes(ctx context.Context, f8 *figure) error {
 			}
 			leased = append(leased, ms)
 		}
+		o.idle()
 		if err := b.retire(n); err != nil {
 			return err
 		}

@@ -42,12 +42,14 @@ func (b *bench) nearby(ctx context.Context) error {
 		return err
 	}
 	defer w.nfs.close()
+	defer w.s3.idle()
 	b.report.tables = append(b.report.tables, w.reads)
 	for _, step := range []func(context.Context) error{w.cold, w.warm, w.quiet, w.streams, w.pipelines, w.epochs, w.objects} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
+	w.s3.idle()
 	return b.retire(n)
 }
 

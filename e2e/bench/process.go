@@ -77,11 +77,11 @@ func run(ctx context.Context, binary, dir, name string, at *site, config string,
 	return nil, errors.Join(fmt.Errorf("the %s ended before it was ready", name), n.cmd.Wait(), n.tail())
 }
 
-// stop ends the process and those it has started in order, and kills it if it takes more than half a
+// stop ends the process and those it has started in order, and kills it if it takes more than a
 // minute.
 func (n *process) stop() error {
 	syscall.Kill(-n.cmd.Process.Pid, syscall.SIGTERM)
-	t := time.NewTimer(30 * time.Second)
+	t := time.NewTimer(time.Minute)
 	defer t.Stop()
 	select {
 	case err := <-n.done:
@@ -91,7 +91,7 @@ func (n *process) stop() error {
 		return nil
 	case <-t.C:
 		syscall.Kill(-n.cmd.Process.Pid, syscall.SIGKILL)
-		return errors.Join(fmt.Errorf("%s did not stop in 30 s and was killed", n.name), n.tail())
+		return errors.Join(fmt.Errorf("%s did not stop in a minute and was killed", n.name), n.tail())
 	}
 }
 

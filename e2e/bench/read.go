@@ -86,12 +86,13 @@ func drop(names []string) error {
 type object struct {
 	s3     *s3.Client
 	bucket string
+	idle   func() // closes connections: servers that stop wait for those they have seen nothing of
 }
 
 func newObject(at *site, addr, bucket, access, secret string) *object {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext, t.MaxIdleConnsPerHost, t.Proxy = at.dial, 64, nil
-	return &object{bucket: bucket, s3: s3.New(s3.Options{
+	return &object{bucket: bucket, idle: t.CloseIdleConnections, s3: s3.New(s3.Options{
 		BaseEndpoint: aws.String("http://" + addr), Region: "us-east-1", UsePathStyle: true, HTTPClient: &http.Client{Transport: t},
 		Credentials: credentials.NewStaticCredentialsProvider(access, secret, ""),
 	})}
