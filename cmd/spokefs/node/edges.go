@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -25,9 +26,12 @@ func boot() fabric.Instant {
 	return fabric.Instant(ts.Nano())
 }
 
-// claim opens a node's data folder for this process alone (D60).
-func claim(path string) (disk.Dir, func() error, error) {
+// claim opens a node's data folder for this process alone (D60), if it is fit to be one.
+func claim(path string, log *slog.Logger) (disk.Dir, func() error, error) {
 	dir, err := disk.OS(path)
+	if err == nil {
+		err = checkFolder(path, log)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

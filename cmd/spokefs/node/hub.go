@@ -55,7 +55,7 @@ type served struct {
 func OpenHub(ctx context.Context, cfg HubConfig, log *slog.Logger) (*Hub, error) {
 	h := &Hub{cfg: cfg, slog: log, served: map[string]*served{}}
 	var err error
-	if h.dir, h.unlock, err = claim(cfg.Data); err != nil {
+	if h.dir, h.unlock, err = claim(cfg.Data, log); err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())

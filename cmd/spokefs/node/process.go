@@ -46,6 +46,10 @@ func Start(ctx context.Context, cfg Config, version string, log *slog.Logger) (p
 			err = errors.Join(err, p.Close(c))
 		}
 	}()
+	if err := checkClock(time.Now()); err != nil {
+		return p, err
+	}
+	warnSwap("/proc/swaps", log)
 	data := ""
 	var front SpokeConfig
 	switch {

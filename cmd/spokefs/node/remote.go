@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"time"
 
@@ -55,7 +56,7 @@ func JoinSpoke(ctx context.Context, data, token string) error {
 	if err != nil {
 		return err
 	}
-	dir, unlock, err := claim(data)
+	dir, unlock, err := claim(data, slog.Default())
 	if err != nil {
 		return err
 	}

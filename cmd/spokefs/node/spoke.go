@@ -41,7 +41,7 @@ type attached struct {
 
 // OpenSpoke opens a spoke's data folder; Attach begins to serve namespaces.
 func OpenSpoke(cfg SpokeConfig, connector func(namespace string) spoke.Connector, log *slog.Logger) (*Spoke, error) {
-	dir, unlock, err := claim(cfg.Data)
+	dir, unlock, err := claim(cfg.Data, log)
 	if err != nil {
 		return nil, fmt.Errorf("spoke: %w", err)
 	}
