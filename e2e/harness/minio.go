@@ -104,9 +104,9 @@ func (m *MinIO) Start(ctx context.Context) error {
 	return m.await(ctx, ready)
 }
 
-// healthy asks the server whether it is ready.
+// healthy asks the server whether its store is there: "ready" comes before that.
 func (m *MinIO) healthy(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Endpoint+"/minio/health/ready", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Endpoint+"/minio/health/cluster", nil)
 	if err != nil {
 		return err
 	}
