@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"iter"
 	"net"
 	"sync"
 	"testing"
@@ -60,6 +61,8 @@ func TestFetchGoesOnAfterACut(t *testing.T) {
 	w.client = w.dial(t, Config{Window: 128 << 10, Dialer: line.dial}, w.id)
 	c := w.connect(t)
 	refs := noise(t, w, c, 24, 512<<10)
+	asked := &asking{Blobs: w.hub.session.blobs}
+	w.hub.session.blobs = asked
 	dials := w.client.Stats().Dials
 	got := map[storage.Ref]int{}
 	for b, err := range c.Blobs().Fetch(t.Context(), storage.Demand, refs) {
@@ -81,6 +84,25 @@ func TestFetchGoesOnAfterACut(t *testing.T) {
 	if n := w.client.Stats().Dials; n < dials+2 {
 		t.Errorf("%d connections: it was not cut", n)
 	}
+	asked.mu.Lock()
+	defer asked.mu.Unlock()
+	if len(asked.lists) < 3 || len(asked.lists[0]) != len(refs) || len(asked.lists[1]) > len(refs)-2 || len(asked.lists[2]) > len(refs)-9 {
+		t.Errorf("%d times, %d, then %d, then %d asked for", len(asked.lists), len(asked.lists[0]), len(asked.lists[1]), len(asked.lists[2]))
+	}
+}
+
+// asking keeps what fetches ask for.
+type asking struct {
+	storage.Blobs
+	mu    sync.Mutex // guards lists
+	lists [][]storage.Ref
+}
+
+func (a *asking) Fetch(ctx context.Context, c storage.Class, refs []storage.Ref) iter.Seq2[storage.Blob, error] {
+	a.mu.Lock()
+	a.lists = append(a.lists, refs)
+	a.mu.Unlock()
+	return a.Blobs.Fetch(ctx, c, refs)
 }
 
 func TestAFetchGivesUp(t *testing.T) {

@@ -27,6 +27,8 @@ type Config struct {
 	// until it is given up: 10 s, the least that gRPC allows.
 	Keepalive time.Duration
 
+	// Handshake is the time a server gives a connection's TLS handshake: 10 s.
+	Handshake time.Duration
 	// MaxConns bounds a server's connections, of which a node has 2 + ContentConns: 4096.
 	MaxConns int
 	// MaxStrangers bounds those of them that show no certificate: 64. Each lasts 30 s at most.
@@ -60,6 +62,7 @@ func (c Config) WithDefaults() Config {
 	set(&c.ContentConns, 2)
 	set(&c.Buffer, 256<<10)
 	set(&c.Keepalive, 10*time.Second)
+	set(&c.Handshake, 10*time.Second)
 	set(&c.MaxConns, 4096)
 	set(&c.MaxStrangers, 64)
 	set(&c.MaxSessions, 4096)

@@ -27,7 +27,9 @@ func FuzzMessages(f *testing.F) {
 	seed(putMessage(&rights.Waiting{Ino: 1}))
 	seed(&pb.MissingRequest{Refs: putRefs([]storage.Ref{{Len: 1}, {Len: 2}})})
 	seed(&pb.ConnectRequest{Namespace: "x", Old: namespace.AppendTicket(nil, &namespace.Ticket{Epoch: 1})})
+	seed(&pb.AcquireRequest{Wants: []*pb.Want{{Ino: 1, Right: 99, Wait: true}}})
 	f.Fuzz(func(t *testing.T, p []byte) {
+		checkRequests(t, p)
 		if refs, err := getRefs(p); err == nil && !bytes.Equal(putRefs(refs), p) {
 			t.Error("refs changed")
 		}
@@ -47,6 +49,30 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkRequests reads p as the requests that hold values of ours.
+func checkRequests(t *testing.T, p []byte) {
+	var missing pb.MissingRequest
+	if proto.Unmarshal(p, &missing) == nil {
+		if refs, err := getRefs(missing.Refs); err == nil && !bytes.Equal(putRefs(refs), missing.Refs) {
+			t.Error("refs of Missing changed")
+		}
+	}
+	var connect pb.ConnectRequest
+	if proto.Unmarshal(p, &connect) == nil {
+		if old, err := namespace.DecodeTicket(connect.Old); err == nil && !bytes.Equal(namespace.AppendTicket(nil, &old), connect.Old) {
+			t.Errorf("ticket %v changed", old)
+		}
+	}
+	var acquire pb.AcquireRequest
+	if proto.Unmarshal(p, &acquire) == nil {
+		for _, w := range each(acquire.Wants, getWant) {
+			if getWant(putWant(w)) != w {
+				t.Errorf("%v changed", w)
+			}
+		}
+	}
 }
 
 func TestBadFrames(t *testing.T) {

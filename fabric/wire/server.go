@@ -99,7 +99,7 @@ func NewServer(cfg Config, tlsConfig *tls.Config, deps Deps) (*Server, error) {
 		grpc.ReadBufferSize(cfg.Buffer), grpc.WriteBufferSize(cfg.Buffer),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(10*time.Second), // of the TLS handshake
+		grpc.ConnectionTimeout(cfg.Handshake),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.Keepalive, Timeout: cfg.Keepalive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: cfg.Keepalive / 2, PermitWithoutStream: true}),
 	)
