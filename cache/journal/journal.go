@@ -17,40 +17,13 @@
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
-	"github.com/spokefs/spokefs/fabric"
 	"github.com/spokefs/spokefs/storage/disk"
 )
-
-// Type is the kind of a record. Values are part of the format.
-type Type uint8
-
-// The types. 16 to 31 are reserved for names (A26).
-const (
-	Write     Type = 1 // Len bytes at Off
-	Truncate  Type = 2 // the size is Off
-	Punch     Type = 3 // Len bytes at Off are a hole
-	Published Type = 4 // what this file has up to Seq is at the hub, whose version of it is Base
-)
-
-// Record is what is known of one write beside its data.
-type Record struct {
-	Type Type
-	Ino  fabric.Ino
-	Base uint64 // the inode's iver when W was taken, or after the last publish
-	Off  int64
-	Len  int64
-	Seq  uint64      // grows with each record of the journal; set by Append, but for Published
-	At   fabric.Time // the file's mtime after it
-}
 
 // Place is where a record's data is.
 type Place struct {
@@ -84,18 +57,6 @@ var ErrFull = errors.New("the journal is full")
 // ErrForeign says that the folder is another node's journal, or another namespace's.
 var ErrForeign = errors.New("the journal is another node's")
 
-// Form of a record's head, little endian: magic 4, version 1, type 1, reserved 2, ino 8, base 8,
-// off 8, len 8, seq 8, at 8, reserved for an HMAC 16, CRC32C of the data 4, CRC32C of the head 4.
-const (
-	headLen = 84
-	magic   = 0x4c4a4b53 // "SKJL"
-	// MaxData bounds the data of one record, in bytes.
-	MaxData = 4 << 20
-	suffix  = ".journal"
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // segment is one file of records.
 type segment struct {
 	number uint64
@@ -119,11 +80,6 @@ type Journal struct {
 	failed   error
 }
 
-type found struct {
-	rec   Record
-	place Place
-}
-
 func segmentName(n uint64) string { return fmt.Sprintf("%016x%s", n, suffix) }
 
 // Open opens the journal in dir, or makes it. owner names the node and the namespace; a journal
@@ -137,221 +93,6 @@ func Open(cfg Config, dir disk.Dir, owner string) (*Journal, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	return j, nil
-}
-
-// own reads the owner's name, or writes it.
-func (j *Journal) own(owner string) error {
-	f, err := j.dir.Open("OWNER", disk.Create)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return err
-	}
-	if size == 0 {
-		if _, err := f.WriteAt([]byte(owner), 0); err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), j.dir.Sync())
-	}
-	p := make([]byte, min(size, 1024))
-	if _, err := f.ReadAt(p, 0); err != nil {
-		return err
-	}
-	if string(p) != owner {
-		return fmt.Errorf("%w: it is %q's, this is %q", ErrForeign, p, owner)
-	}
-	return nil
-}
-
-// load reads the records of earlier runs. A record that does not check ends its segment: after
-// a crash the tail of the last one may be torn. In an older one that is damage, and an error,
-// since what follows it was acknowledged.
-func (j *Journal) load() error {
-	entries, err := j.dir.List()
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		hex, ok := strings.CutSuffix(e.Name, suffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseUint(hex, 16, 64)
-		if err != nil {
-			return fmt.Errorf("%q is not a segment's name", e.Name)
-		}
-		f, err := j.dir.Open(e.Name, disk.ReadWrite)
-		if err != nil {
-			return err
-		}
-		j.segments = append(j.segments, &segment{number: n, file: f})
-	}
-	slices.SortFunc(j.segments, func(a, b *segment) int { return int(int64(a.number) - int64(b.number)) })
-	for i, s := range j.segments {
-		if i > 0 && s.number != j.segments[i-1].number+1 {
-			return fmt.Errorf("segment %s is missing: records between are lost", segmentName(j.segments[i-1].number+1))
-		}
-		if err := j.read(s, i == len(j.segments)-1); err != nil {
-			return fmt.Errorf("%s: %w", segmentName(s.number), err)
-		}
-	}
-	return nil
-}
-
-// read reads one segment's records and cuts off a torn tail.
-func (j *Journal) read(s *segment, last bool) error {
-	size, err := s.file.Size()
-	if err != nil {
-		return err
-	}
-	data := make([]byte, MaxData)
-	for s.size < size {
-		rec, n, ok, err := j.decode(s, size, data)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
-		if rec.Type != Published && rec.Seq <= j.seq {
-			return fmt.Errorf("record %d at %d comes twice or out of order", rec.Seq, s.size)
-		}
-		// A Published too: the records it speaks of may be gone, and their numbers must not come again.
-		j.seq = max(j.seq, rec.Seq)
-		j.old = append(j.old, found{rec, Place{s.number, s.size, int32(n)}})
-		s.size += n
-		s.live += n
-		j.live += n
-	}
-	if s.size == size {
-		return nil
-	}
-	if !last {
-		return fmt.Errorf("damaged at %d of %d bytes", s.size, size)
-	}
-	if sound, err := j.soundAfter(s, size); err != nil || sound {
-		return errors.Join(err, fmt.Errorf("damaged at %d of %d bytes, with good records after it", s.size, size))
-	}
-	return errors.Join(s.file.Truncate(s.size), s.file.Sync())
-}
-
-// decode reads the record at s.size; ok is false if there is none that checks.
-func (j *Journal) decode(s *segment, size int64, data []byte) (rec Record, n int64, ok bool, err error) {
-	var head [headLen]byte
-	if size-s.size < headLen {
-		return rec, 0, false, nil
-	}
-	if _, err := s.file.ReadAt(head[:], s.size); err != nil {
-		return rec, 0, false, err
-	}
-	rec, sum, ok := decodeHead(head[:])
-	if !ok {
-		return rec, 0, false, nil
-	}
-	length := dataLen(&rec)
-	if size-s.size-headLen < length {
-		return rec, 0, false, nil
-	}
-	if length > 0 {
-		if _, err := s.file.ReadAt(data[:length], s.size+headLen); err != nil {
-			return rec, 0, false, err
-		}
-	}
-	if crc32.Checksum(data[:length], castagnoli) != sum {
-		return rec, 0, false, nil
-	}
-	return rec, headLen + length, true, nil
-}
-
-// soundAfter says whether a record that checks begins anywhere after the place that did not: then
-// it is not a torn tail.
-func (j *Journal) soundAfter(s *segment, size int64) (bool, error) {
-	const window = 1 << 20
-	buf := make([]byte, window+headLen)
-	for at := s.size + 1; at+headLen <= size; at += window {
-		n := min(int64(len(buf)), size-at)
-		if _, err := s.file.ReadAt(buf[:n], at); err != nil {
-			return false, err
-		}
-		for i := int64(0); i < window && i+headLen <= n; i++ {
-			if binary.LittleEndian.Uint32(buf[i:]) != magic {
-				continue
-			}
-			if rec, _, ok := decodeHead(buf[i : i+headLen]); ok && rec.Seq > j.seq {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
-}
-
-func dataLen(r *Record) int64 {
-	if r.Type == Write {
-		return r.Len
-	}
-	return 0
-}
-
-func encodeHead(p []byte, r *Record, sum uint32) {
-	le := binary.LittleEndian
-	clear(p)
-	le.PutUint32(p, magic)
-	p[4], p[5] = 1, byte(r.Type)
-	le.PutUint64(p[8:], uint64(r.Ino))
-	le.PutUint64(p[16:], r.Base)
-	le.PutUint64(p[24:], uint64(r.Off))
-	le.PutUint64(p[32:], uint64(r.Len))
-	le.PutUint64(p[40:], r.Seq)
-	le.PutUint64(p[48:], uint64(r.At))
-	le.PutUint32(p[72:], sum)
-	le.PutUint32(p[headLen-4:], crc32.Checksum(p[:headLen-4], castagnoli))
-}
-
-func decodeHead(p []byte) (r Record, sum uint32, ok bool) {
-	le := binary.LittleEndian
-	if le.Uint32(p) != magic || p[4] != 1 || le.Uint32(p[headLen-4:]) != crc32.Checksum(p[:headLen-4], castagnoli) {
-		return r, 0, false
-	}
-	r = Record{
-		Type: Type(p[5]), Ino: fabric.Ino(le.Uint64(p[8:])), Base: le.Uint64(p[16:]),
-		Off: int64(le.Uint64(p[24:])), Len: int64(le.Uint64(p[32:])), Seq: le.Uint64(p[40:]), At: fabric.Time(le.Uint64(p[48:])),
-	}
-	ok = r.Type >= Write && r.Type <= Published && r.Off >= 0 && r.Len >= 0 && (r.Type != Write || r.Len <= MaxData)
-	return r, le.Uint32(p[72:]), ok
-}
-
-// Replay gives the records of earlier runs that are not known to be at the hub, in order, and
-// forgets the rest. Call it once, before the first Append of a run that has any.
-func (j *Journal) Replay(yield func(r Record, p Place) error) error {
-	j.mu.Lock()
-	old := j.old
-	j.old = nil
-	j.mu.Unlock()
-	type state struct{ seq, base uint64 }
-	published := map[fabric.Ino]state{}
-	for _, f := range old {
-		if f.rec.Type == Published {
-			p := published[f.rec.Ino]
-			published[f.rec.Ino] = state{max(p.seq, f.rec.Seq), max(p.base, f.rec.Base)}
-		}
-	}
-	for _, f := range old {
-		p, ok := published[f.rec.Ino]
-		if f.rec.Type == Published || ok && f.rec.Seq <= p.seq {
-			j.Done(f.place)
-			continue
-		}
-		if ok {
-			f.rec.Base = max(f.rec.Base, p.base)
-		}
-		if err := yield(f.rec, f.place); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Append writes a record; data has r.Len bytes if it is a Write. ErrFull changes nothing. The
