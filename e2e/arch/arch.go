@@ -92,8 +92,6 @@ var doors = map[string][]string{
 // planned lists entries whose package is still to come.
 var planned = map[string]bool{
 	"cache/evict":            true,
-	"fabric/fstest":          true,
-	"fabric/memfs":           true,
 	"fabric/observe":         true,
 	"prefetch/gate":          true,
 	"prefetch/stream":        true,

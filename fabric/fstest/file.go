@@ -218,7 +218,7 @@ func testFixed(e *env) {
 	before, err := h.Stat(e.ctx)
 	e.must(err)
 	e.write(f, 0, "second version")
-	e.must(e.as(root).Sync(e.ctx, f))
+	e.sync(f)
 	same(e, "content", e.readFile(h), "first")
 	after, err := h.Stat(e.ctx)
 	e.must(err)
@@ -271,7 +271,7 @@ func testPrivileges(e *env) {
 		same(e, "after root's write", e.stat(f).Mode, 0o6755)
 		e.must(change())
 		same(e, "after "+what, e.stat(f).Mode, 0o755)
-		e.must(e.as(root).Sync(e.ctx, f))
+		e.sync(f)
 		same(e, "after "+what+" and a sync", e.stat(f).Mode, 0o755)
 	}
 }
@@ -370,8 +370,8 @@ func testChanges(e *env) {
 	check("chmod", func() (fabric.Change, error) {
 		return e.as(root).SetAttr(e.ctx, f, fabric.SetAttr{Set: fabric.SetMode, Mode: 0o600})
 	})
-	e.must(e.as(root).Sync(e.ctx, f))
-	e.must(e.as(root).Sync(e.ctx, e.dir))
+	e.sync(f)
+	e.sync(e.dir)
 }
 
 func testHandles(e *env) {
