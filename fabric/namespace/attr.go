@@ -23,7 +23,7 @@ func (m *machine) setAttr(o *SetAttr) (res OpResult) {
 		res.Code = fabric.Precondition
 		return res
 	}
-	if res.Code = maySet(&o.Who, &n.Attr, s); res.Code != fabric.OK {
+	if res.Code = MaySet(&o.Who, &n.Attr, s); res.Code != fabric.OK {
 		return res
 	}
 	set(n, s, &o.Who, m.c.wall)
@@ -33,9 +33,9 @@ func (m *machine) setAttr(o *SetAttr) (res OpResult) {
 	return res
 }
 
-// maySet says whether the caller may make these changes, by POSIX's rules for chmod, chown and
-// utimensat.
-func maySet(who *fabric.Cred, a *fabric.Attr, s *fabric.SetAttr) fabric.Code {
+// MaySet says whether the caller may make these changes, by POSIX's rules for chmod, chown and
+// utimensat. It does not look at the size.
+func MaySet(who *fabric.Cred, a *fabric.Attr, s *fabric.SetAttr) fabric.Code {
 	owns := who.Owns(a)
 	if s.Set&fabric.SetMode != 0 && !owns {
 		return fabric.NotOwner

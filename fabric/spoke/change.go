@@ -114,6 +114,9 @@ func (s *Spoke) refresh(a *fabric.Attr) {
 		return
 	}
 	n.state.Attr = *a
+	if n.file != nil {
+		n.file.passed(a.Ctime)
+	}
 }
 
 // learnMade keeps an inode that was just made, if W came with it. mu is held.
@@ -187,6 +190,11 @@ func (s *Spoke) unhold(ino fabric.Ino) bool {
 
 func (s *Spoke) dropHold(ctx context.Context, ino fabric.Ino) error {
 	_, err := s.change(ctx, &namespace.DropHold{Inos: []fabric.Ino{ino}})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.inodes[ino]; n != nil {
+		n.known = false // who asked while it was on its way learnt what is no more
+	}
 	return err
 }
 

@@ -34,6 +34,7 @@ type file struct {
 	atime  fabric.Time // set here and not published; 0: not
 	local  uint64      // changes since base
 	kill   bool        // setuid and setgid go with the next publish
+	killed uint64      // seq of the newest record that asks for that
 	dirty  bool
 	seq    uint64         // of the newest record
 	places []record       // records not done
@@ -84,6 +85,16 @@ func (f *file) overlayAttr(a *fabric.Attr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.overlayLocked(a)
+}
+
+// passed takes note of a change at the hub at ctime: what is shown with the unpublished writes over
+// it moves too (A37).
+func (f *file) passed(ctime fabric.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dirty {
+		f.ctime = max(f.ctime+1, ctime)
+	}
 }
 
 func (f *file) overlayLocked(a *fabric.Attr) {

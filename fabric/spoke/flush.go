@@ -114,7 +114,7 @@ func (s *Spoke) published(f *file, op *namespace.Publish, a fabric.Attr, seq uin
 	defer f.mu.Unlock()
 	f.base, f.iver = op.Content, a.Iver
 	f.over.after(seq)
-	f.local, f.kill, f.urgent = 0, false, false
+	f.kill, f.urgent = f.kill && f.killed > seq, false
 	kept := f.places[:0]
 	for _, r := range f.places {
 		if r.seq > seq {
@@ -123,7 +123,7 @@ func (s *Spoke) published(f *file, op *namespace.Publish, a fabric.Attr, seq uin
 			s.jrn.Done(r.place)
 		}
 	}
-	f.places = kept
+	f.places, f.local = kept, uint64(len(kept))
 	if f.dirty = f.seq > seq; !f.dirty {
 		f.atime = 0
 		f.mtime = a.Mtime

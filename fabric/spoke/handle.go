@@ -450,32 +450,48 @@ func (c *cutting) joined(b *manifest.Builder) (namespace.Content, error) {
 	return namespace.Content{Size: tree.Size, Used: tree.Used, Root: tree.Root}, nil
 }
 
-// publishClone sends the clone under W on its target, whose earlier content goes.
+// publishClone sends the clone under W on its target, whose earlier content goes. What is written to
+// that is published before: the clone may be refused, and its versions and times go on from there.
 func (s *Spoke) publishClone(ctx context.Context, op *namespace.Clone, v *view) (ch fabric.Change, err error) {
-	n, f, err := s.writable(ctx, op.Dst)
-	if err != nil {
-		return ch, err
+	for {
+		n, f, err := s.writable(ctx, op.Dst)
+		if err != nil {
+			return ch, err
+		}
+		s.mu.Lock()
+		attr := n.state.Attr
+		s.mu.Unlock()
+		if v.who.May(&attr, fabric.PermWrite) == 0 && !v.who.Owns(&attr) {
+			return ch, fabric.Denied
+		}
+		if err := s.sync(ctx, op.Dst); err != nil {
+			return ch, err
+		}
+		if ch, ok, err := s.cloneOver(ctx, n, f, op, v); ok || err != nil {
+			return ch, err
+		}
 	}
+}
+
+// cloneOver sends the clone; ok is false if its target was written again.
+func (s *Spoke) cloneOver(ctx context.Context, n *inode, f *file, op *namespace.Clone, v *view) (ch fabric.Change, ok bool, err error) {
 	f.flush.Lock()
 	defer f.flush.Unlock()
 	f.writing.Lock()
 	defer f.writing.Unlock()
-	f.abandon()
-	s.mu.Lock()
-	attr := n.state.Attr
-	op.Base = n.state.Iver
-	delete(s.dirty, op.Dst)
-	s.mu.Unlock()
-	if v.who.May(&attr, fabric.PermWrite) == 0 && !v.who.Owns(&attr) {
-		return ch, fabric.Denied
+	if !f.idle() {
+		return ch, false, nil
 	}
+	s.mu.Lock()
+	op.Base = n.state.Iver
+	s.mu.Unlock()
 	op.Mtime = s.now()
 	r, err := s.run(ctx, op, v.who.From)
 	if err != nil {
-		return ch, err
+		return ch, false, err
 	}
 	s.mu.Lock()
 	n.known = false // its content is another now
 	s.mu.Unlock()
-	return fabric.Change{Before: r.Before, After: r.Attr}, nil
+	return fabric.Change{Before: r.Before, After: r.Attr}, true, nil
 }

@@ -52,16 +52,17 @@ type listed struct {
 
 // get gives the inode's record, made if there is none. mu is held.
 func (s *Spoke) get(ino fabric.Ino) *inode {
-	n := s.inodes[ino]
-	if n == nil {
-		n = &inode{ino: ino}
-		s.inodes[ino] = n
-		if len(s.inodes) > s.cfg.Inodes {
-			s.forgetSome()
-		}
-	}
 	s.clock++
-	n.used = s.clock
+	n := s.inodes[ino]
+	if n != nil {
+		n.used = s.clock
+		return n
+	}
+	n = &inode{ino: ino, used: s.clock}
+	s.inodes[ino] = n
+	if len(s.inodes) > s.cfg.Inodes {
+		s.forgetSome() // but not n, which is the newest
+	}
 	return n
 }
 

@@ -161,8 +161,11 @@ func (v *view) SetAttr(ctx context.Context, ino fabric.Ino, set fabric.SetAttr) 
 	if set.Set&fabric.SetGuard != 0 && set.Guard != a.Ctime {
 		return ch, fabric.Precondition
 	}
+	if err := v.maySet(&a, &set); err != nil {
+		return ch, err
+	}
 	if set.Set&fabric.SetSize != 0 {
-		cut, err := v.truncate(ctx, &a, set.Size)
+		cut, err := v.s.cut(ctx, ino, set.Size, v.kills(&a), v.who.From)
 		if err != nil {
 			return ch, err
 		}
@@ -222,19 +225,26 @@ func (s *Spoke) afterSet(ino fabric.Ino, set fabric.SetAttr, a *fabric.Attr) fab
 	return out
 }
 
-// truncate sets a file's size.
-func (v *view) truncate(ctx context.Context, a *fabric.Attr, size int64) (fabric.Change, error) {
+// maySet refuses all of a change if a part of it is not allowed: the size is set here, the rest at
+// the hub, and an error must change nothing.
+func (v *view) maySet(a *fabric.Attr, set *fabric.SetAttr) error {
+	if set.Set&fabric.SetSize == 0 {
+		return nil // the hub checks the rest
+	}
 	switch {
 	case a.Type == fabric.TypeDir:
-		return fabric.Change{}, fabric.IsDir
-	case a.Type != fabric.TypeFile || size < 0:
-		return fabric.Change{}, fabric.Invalid
-	case size > fabric.MaxFileSize:
-		return fabric.Change{}, fabric.TooBig
+		return fabric.IsDir
+	case a.Type != fabric.TypeFile || set.Size < 0:
+		return fabric.Invalid
+	case set.Size > fabric.MaxFileSize:
+		return fabric.TooBig
 	case v.who.May(a, fabric.PermWrite) == 0 && !v.who.Owns(a):
-		return fabric.Change{}, fabric.Denied
+		return fabric.Denied
 	}
-	return v.s.cut(ctx, a.Ino, size, v.kills(a), v.who.From)
+	if c := namespace.MaySet(&v.who, a, set); c != fabric.OK {
+		return c
+	}
+	return nil
 }
 
 // kills says whether a change of content by this caller drops setuid and setgid.

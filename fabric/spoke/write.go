@@ -134,7 +134,9 @@ func (s *Spoke) record(n *inode, f *file, c *change) (off int64, ch fabric.Chang
 	f.mu.Lock()
 	f.apply(r, place, seq)
 	f.ctime = r.At
-	f.kill = f.kill || c.kill
+	if c.kill {
+		f.kill, f.killed = true, seq
+	}
 	ch.After = attr
 	f.overlayLocked(&ch.After)
 	f.mu.Unlock()
