@@ -79,7 +79,7 @@ var cases = []struct {
 }{
 	{"lookup", testLookup}, {"walk", testWalk}, {"make", testMake}, {"make errors", testMakeErrors},
 	{"exclusive", testExclusive}, {"link", testLink}, {"remove", testRemove}, {"sticky", testSticky},
-	{"conditions", testConditions}, {"unnamed", testUnnamed}, {"replace errors", testReplaceErrors},
+	{"conditions", testConditions}, {"unnamed", testUnnamed}, {"discard", testDiscard}, {"replace errors", testReplaceErrors},
 	{"rename", testRename}, {"rename directories", testRenameDirs}, {"rename errors", testRenameErrors},
 	{"listing", testListing}, {"listing goes on", testListingGoesOn}, {"listing errors", testListingErrors},
 	{"links", testReadLink}, {"access", testAccess}, {"gone", testGone},

@@ -342,6 +342,24 @@ func testUnnamed(e *env) {
 	same(e, "links", e.stat(a.Ino).Nlink, 1)
 }
 
+func testDiscard(e *env) {
+	one := &env{T: e.T, w: &World{Portals: e.w.Portals[:1]}, ctx: e.ctx, dir: e.dir} // unnamed files are of one site
+	unnamed := fabric.NodeSpec{Type: fabric.TypeFile, Mode: 0o600}
+	f := one.makeIn(owner, e.dir, "", unnamed)
+	e.must(one.as(owner).Discard(e.ctx, f))
+	one.gone(f)
+	e.want("twice", one.as(owner).Discard(e.ctx, f), fabric.Invalid)
+	e.want("a file with a name", one.as(root).Discard(e.ctx, one.file(root, "f", "")), fabric.Invalid)
+	g := one.makeIn(owner, e.dir, "", unnamed)
+	h := one.openAs(owner, g, fabric.OpenRead|fabric.OpenWrite)
+	e.must(one.as(owner).Discard(e.ctx, g))
+	_, _, err := h.WriteAt(e.ctx, []byte("open"), 0)
+	e.must(err)
+	same(e, "content of one that is open", one.readFile(h), "open")
+	e.must(h.Close(e.ctx))
+	one.gone(g)
+}
+
 func testReplaceErrors(e *env) {
 	f := e.make(root, "f", fabric.TypeFile, 0o644)
 	d := e.make(root, "d", fabric.TypeDir, 0o755)

@@ -3,7 +3,7 @@
 // and nothing outlives the process. It is for tests.
 //
 // Where the interface leaves a choice, it takes this one: attributes never stay fresh, an unnamed
-// file lives until it gets a name, and the advisory locks are Unsupported, as in fabric/spoke.
+// file lives until Replace or Discard, and the advisory locks are Unsupported, as in fabric/spoke.
 package memfs
 
 import (

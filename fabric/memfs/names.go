@@ -204,6 +204,19 @@ func (v *view) link(ino, dir fabric.Ino, name string) (fabric.Attr, fabric.Chang
 	return n.Attr, ch, nil
 }
 
+// Discard implements fabric.FS.
+func (v *view) Discard(_ context.Context, ino fabric.Ino) error {
+	v.s.mu.Lock()
+	defer v.s.mu.Unlock()
+	n := v.s.nodes[ino]
+	if n == nil || !n.unnamed {
+		return fabric.Invalid
+	}
+	n.unnamed = false
+	v.s.drop(n)
+	return nil
+}
+
 // meets says whether what a name is (nil: nothing) is what a condition asks.
 func meets(c fabric.Cond, n *node) bool {
 	switch {
