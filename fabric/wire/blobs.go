@@ -34,7 +34,7 @@ func (b blobs) Fetch(ctx context.Context, c storage.Class, refs []storage.Ref) i
 				}
 			}
 		}
-		return chunks.Fetch(ctx, &pb.FetchRequest{Class: uint32(c), Refs: putRefs(rest)})
+		return chunks.Fetch(ctx, &pb.FetchRequest{Class: uint32(c), Refs: putRefs(rest)}, grpc.CallContentSubtype(chunkCodec))
 	})
 }
 
@@ -43,7 +43,7 @@ func (b blobs) FetchRange(ctx context.Context, c storage.Class, root storage.Ref
 		return failedFetch(storage.ErrInvalid)
 	}
 	return b.fetch(ctx, func(ctx context.Context, chunks pb.ChunksClient, _ map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error) {
-		return chunks.FetchRange(ctx, &pb.FetchRangeRequest{Class: uint32(c), Root: root.Append(nil), Off: off, N: n})
+		return chunks.FetchRange(ctx, &pb.FetchRangeRequest{Class: uint32(c), Root: root.Append(nil), Off: off, N: n}, grpc.CallContentSubtype(chunkCodec))
 	})
 }
 
@@ -142,7 +142,7 @@ func (b blobs) put(ctx context.Context, l *lane, c storage.Class, list []storage
 	defer l.leave()
 	call, cancel := context.WithCancel(b.s.with(ctx))
 	defer cancel()
-	stream, err := l.chunks.Put(call)
+	stream, err := l.chunks.Put(call, grpc.CallContentSubtype(chunkCodec))
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (c *cable) cut() {
 }
 
 // noise is n blobs of size bytes that do not compress, stored.
-func noise(t *testing.T, w *world, c *Conn, n, size int) (refs []storage.Ref) {
+func noise(t testing.TB, w *world, c *Conn, n, size int) (refs []storage.Ref) {
 	t.Helper()
 	raw := random(n * size)
 	for i := range n {

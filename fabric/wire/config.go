@@ -100,8 +100,8 @@ const (
 	maxStreams = 256
 
 	// The versions of the protocol that this code speaks.
-	minVersion = 1
-	maxVersion = 1
+	minVersion = 2
+	maxVersion = 2
 
 	// Keys of the metadata of a session's calls.
 	ticketKey    = "spokefs-ticket-bin"

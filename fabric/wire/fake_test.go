@@ -163,7 +163,7 @@ type world struct {
 	client *Client
 }
 
-func newCA(t *testing.T) *identity.CA {
+func newCA(t testing.TB) *identity.CA {
 	t.Helper()
 	dir, err := disk.OS(t.TempDir())
 	if err != nil {
@@ -177,7 +177,7 @@ func newCA(t *testing.T) *identity.CA {
 }
 
 // serve starts a server at addr, and gives where it is and how to stop it.
-func serve(t *testing.T, cfg Config, hub *fakeHub, addr string) (at string, stop func()) {
+func serve(t testing.TB, cfg Config, hub *fakeHub, addr string) (at string, stop func()) {
 	t.Helper()
 	tlsConfig, err := identity.ServerTLS(hub.ca, true)
 	if err != nil {
@@ -207,7 +207,7 @@ func serve(t *testing.T, cfg Config, hub *fakeHub, addr string) (at string, stop
 	return l.Addr().String(), stop
 }
 
-func newHub(t *testing.T) (*fakeHub, *chunk.Hasher) {
+func newHub(t testing.TB) (*fakeHub, *chunk.Hasher) {
 	hasher := chunk.New([32]byte{42})
 	hub := &fakeHub{ca: newCA(t), session: &fakeSession{blobs: mem.New(hasher)},
 		ticket: namespace.Ticket{Session: fabric.SessionID{1, 2}, Epoch: 7, Secret: [32]byte{9}},
@@ -216,7 +216,7 @@ func newHub(t *testing.T) (*fakeHub, *chunk.Hasher) {
 	return hub, hasher
 }
 
-func newWorld(t *testing.T, cfg Config) *world {
+func newWorld(t testing.TB, cfg Config) *world {
 	t.Helper()
 	hub, hasher := newHub(t)
 	w := &world{hub: hub, hasher: hasher}
@@ -232,7 +232,7 @@ func newWorld(t *testing.T, cfg Config) *world {
 	return w
 }
 
-func (w *world) dial(t *testing.T, cfg Config, id *identity.Identity) *Client {
+func (w *world) dial(t testing.TB, cfg Config, id *identity.Identity) *Client {
 	t.Helper()
 	c, err := Dial(cfg, identity.ClientTLS(id), w.addr)
 	if err != nil {
@@ -242,7 +242,7 @@ func (w *world) dial(t *testing.T, cfg Config, id *identity.Identity) *Client {
 	return c
 }
 
-func (w *world) connect(t *testing.T) *Conn {
+func (w *world) connect(t testing.TB) *Conn {
 	t.Helper()
 	conn, _, _, _, err := w.client.Connect(t.Context(), testNamespace, namespace.Ticket{})
 	if err != nil {

@@ -1974,7 +1974,7 @@ func (x *FetchRangeRequest) GetN() int64 {
 	return 0
 }
 
-// Frame is one blob, or why there is none.
+// Frame is one blob, or why there is none. It and PutFrame are sent raw: docs/protocols/wire.md.
 type Frame struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           []byte                 `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
