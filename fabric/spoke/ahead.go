@@ -78,6 +78,26 @@ func (s *Spoke) warmDirs(ctx context.Context, dirs []fabric.Ino) {
 	wg.Wait()
 }
 
+// lacks says whether part of a range is not here, as far as can be told without asking anybody. Most
+// reads are of what is here, and cost nothing more than this.
+func (s *Spoke) lacks(c *namespace.Content, off, n int64) bool {
+	missing := false
+	err := manifest.Walk(s.nodesHere, c.Root, c.Size, off, n, func(e manifest.Extent) bool {
+		missing = !e.Ref.IsZero() && !s.cache.Has(e.Ref)
+		return !missing
+	})
+	return missing || err != nil
+}
+
+// nodesHere is a manifest.Source of what is decoded already.
+func (s *Spoke) nodesHere(ref storage.Ref) (manifest.Node, error) {
+	n, ok := s.nodes.get(ref)
+	if !ok {
+		return n, fabric.NotExist
+	}
+	return n, nil
+}
+
 // warm fetches the chunks of a range in the background.
 func (s *Spoke) warm(ctx context.Context, c *namespace.Content, off, n int64, class storage.Class) {
 	if c.Root.IsZero() {

@@ -208,7 +208,9 @@ func (h *handle) readAhead(ctx context.Context, v *version, off, n int64) {
 	}
 	h.ahead = to
 	h.mu.Unlock()
-	h.s.later(aheadOf{content: v.base, off: from, n: to - from})
+	if h.s.lacks(&v.base, from, to-from) {
+		h.s.later(aheadOf{content: v.base, off: from, n: to - from})
+	}
 }
 
 // WriteAt implements fabric.File.
