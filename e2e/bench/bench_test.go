@@ -161,7 +161,7 @@ func TestWrongBytesAreFound(t *testing.T) {
 	if err := write(dir, fs); err != nil {
 		t.Fatal(err)
 	}
-	r := mounted{dir, 1 << 20}
+	r := mounted{dir: dir, size: 1 << 20}
 	if _, err := readAll(t.Context(), r, fs, 4); err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (b *bench) copy(ctx context.Context, at *process, files []*file) (c copied,
 			return c, err
 		}
 	}
-	if _, err := readAll(ctx, mounted{mnt, 1 << 20}, files, readers); err != nil {
+	if _, err := readAll(ctx, mounted{dir: mnt, size: 1 << 20}, files, readers); err != nil {
 		return c, err
 	}
 	c.seconds = time.Since(began).Seconds()
@@ -172,7 +172,7 @@ func (b *bench) firstBytes(ctx context.Context, f8 *figure) error {
 		}
 		fresh = append(fresh, ms)
 		others := refs(b.data.small[:16])
-		if _, err := readAll(ctx, mounted{mnt, 1 << 20}, others, 4); err != nil {
+		if _, err := readAll(ctx, mounted{dir: mnt, size: 1 << 20}, others, 4); err != nil {
 			return err
 		}
 		if ms, err = firstByte(mnt, &b.data.first[15+i]); err != nil {

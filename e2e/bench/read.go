@@ -28,8 +28,9 @@ type reader interface {
 // mounted reads by the kernel: a local folder, or a mount. It calls the kernel itself, as programs
 // in C do; Go's files would poll.
 type mounted struct {
-	dir  string
-	size int // of one call, bytes
+	dir   string
+	size  int    // of one call, bytes
+	cache string // where its server keeps what it serves; "": nowhere else
 }
 
 func (m mounted) at(f *file) string { return filepath.Join(m.dir, filepath.FromSlash(f.path)) }
@@ -211,7 +212,7 @@ func shuffled(files []*file, epoch uint64) []*file {
 // sums gives the hash of each piece of size bytes of a local file.
 func sums(ctx context.Context, dir string, f *file, size int) ([]uint64, error) {
 	buf := make([]byte, f.size+1)
-	n, err := mounted{dir, 1 << 20}.read(ctx, f, buf)
+	n, err := mounted{dir: dir, size: 1 << 20}.read(ctx, f, buf)
 	if err != nil {
 		return nil, err
 	}
