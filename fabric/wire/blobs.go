@@ -24,7 +24,7 @@ func (b blobs) Fetch(ctx context.Context, c storage.Class, refs []storage.Ref) i
 	if len(refs) > storage.MaxBatch || c >= storage.Classes {
 		return failedFetch(storage.ErrInvalid)
 	}
-	return b.fetch(ctx, func(ctx context.Context, chunks pb.ChunksClient, got map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error) {
+	return b.fetch(ctx, c, func(ctx context.Context, chunks pb.ChunksClient, got map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error) {
 		rest := refs
 		if len(got) > 0 {
 			rest = nil
@@ -42,7 +42,7 @@ func (b blobs) FetchRange(ctx context.Context, c storage.Class, root storage.Ref
 	if c >= storage.Classes {
 		return failedFetch(storage.ErrInvalid)
 	}
-	return b.fetch(ctx, func(ctx context.Context, chunks pb.ChunksClient, _ map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error) {
+	return b.fetch(ctx, c, func(ctx context.Context, chunks pb.ChunksClient, _ map[storage.Ref]bool) (grpc.ServerStreamingClient[pb.Frame], error) {
 		return chunks.FetchRange(ctx, &pb.FetchRangeRequest{Class: uint32(c), Root: root.Append(nil), Off: off, N: n}, grpc.CallContentSubtype(chunkCodec))
 	})
 }
@@ -51,9 +51,16 @@ func failedFetch(err error) iter.Seq2[storage.Blob, error] {
 	return func(yield func(storage.Blob, error) bool) { yield(storage.Blob{}, err) }
 }
 
-// fetch yields what streams bring, each blob once; a stream that breaks is opened again.
-func (b blobs) fetch(ctx context.Context, open opener) iter.Seq2[storage.Blob, error] {
+// fetch yields what streams bring, each blob once; a stream that breaks is opened again. It waits
+// its turn.
+func (b blobs) fetch(ctx context.Context, c storage.Class, open opener) iter.Seq2[storage.Blob, error] {
 	return func(yield func(storage.Blob, error) bool) {
+		leave, err := b.s.c.gates.enter(ctx, c)
+		if err != nil {
+			yield(storage.Blob{}, err)
+			return
+		}
+		defer leave()
 		got := map[storage.Ref]bool{} // at most what one answer has: refs, no data
 		for tries := 0; ; {
 			before := len(got)
@@ -125,6 +132,11 @@ func (b blobs) Put(ctx context.Context, c storage.Class, list []storage.Blob) er
 	if len(list) == 0 {
 		return ctx.Err()
 	}
+	leave, err := b.s.c.gates.enter(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	for tries := 1; ; tries++ {
 		l := b.s.c.take()
 		err := b.put(ctx, l, c, list)

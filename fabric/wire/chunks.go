@@ -28,7 +28,8 @@ func (c chunksServer) Fetch(r *pb.FetchRequest, stream pb.Chunks_FetchServer) er
 		return err
 	}
 	ctx := stream.Context()
-	return send(stream, callerOf(ctx).session.Blobs().Fetch(ctx, class, refs))
+	who := callerOf(ctx)
+	return send(stream, who.out, class, who.session.Blobs().Fetch(ctx, class, refs))
 }
 
 func (c chunksServer) FetchRange(r *pb.FetchRangeRequest, stream pb.Chunks_FetchRangeServer) error {
@@ -41,11 +42,13 @@ func (c chunksServer) FetchRange(r *pb.FetchRangeRequest, stream pb.Chunks_Fetch
 		return storage.ErrInvalid
 	}
 	ctx := stream.Context()
-	return send(stream, callerOf(ctx).session.Blobs().FetchRange(ctx, class, root, r.Off, r.N))
+	who := callerOf(ctx)
+	return send(stream, who.out, class, who.session.Blobs().FetchRange(ctx, class, root, r.Off, r.N))
 }
 
-// send ships blobs as they come. Send has encoded a blob, and so copied it, when it returns.
-func send(stream grpc.ServerStreamingServer[pb.Frame], blobs iter.Seq2[storage.Blob, error]) error {
+// send ships blobs as they come, behind those of higher classes. Send has encoded a blob, and so
+// copied it, when it returns.
+func send(stream grpc.ServerStreamingServer[pb.Frame], out *turnstile, c storage.Class, blobs iter.Seq2[storage.Blob, error]) error {
 	for b, err := range blobs {
 		f := putBlob(&b)
 		if err != nil {
@@ -54,7 +57,10 @@ func send(stream grpc.ServerStreamingServer[pb.Frame], blobs iter.Seq2[storage.B
 			}
 			f = &pb.Frame{Ref: f.Ref, Error: storageNumber(err)}
 		}
-		if err := stream.Send(f); err != nil {
+		out.pass(stream.Context(), c)
+		err := stream.Send(f)
+		out.sent(c)
+		if err != nil {
 			return err
 		}
 	}

@@ -31,6 +31,7 @@ type Client struct {
 	control pb.FabricClient    // Renew, Events, Ack
 	fabric  pb.FabricClient    // the other calls
 	lanes   []*lane            // content
+	gates   *gates
 	count   counters
 
 	mu    sync.Mutex // guards hello
@@ -68,7 +69,7 @@ func (c *Client) Stats() Stats {
 // Dial makes a client of the hub at addr (host:port). It connects nothing yet. tlsConfig is
 // identity.ClientTLS's.
 func Dial(cfg Config, tlsConfig *tls.Config, addr string) (*Client, error) {
-	c := &Client{cfg: cfg.WithDefaults()}
+	c := &Client{cfg: cfg.WithDefaults(), gates: newGates()}
 	for range 2 + c.cfg.ContentConns {
 		cc, err := c.dial(tlsConfig, addr)
 		if err != nil {

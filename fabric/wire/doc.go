@@ -9,6 +9,14 @@
 // moment, not only when the connection began. Calls of a session carry its ticket: the server
 // checks that certificate, namespace and secret are the session's.
 //
+// Who shows no certificate gets a small share of everything (strangers.go).
+//
+// # Connections and classes
+//
+// A client has a connection for what must not wait (Renew, Events, Ack), one for other calls and some
+// for content. Large messages of calls are compressed (compress.go), blobs go raw in their stored form
+// (frame.go), and what somebody waits for goes first (classes.go).
+//
 // # Breaks
 //
 // The server keeps nothing that it cannot get back: it asks its Deps for a session that it does not
@@ -18,6 +26,7 @@
 //
 // # Locks and goroutines
 //
-// Server.mu guards the known sessions, Client.mu what Hello said; no call is made under either. A
+// Server.mu guards the known sessions, Client.mu what Hello said, turnstile.mu what frames are being
+// sent; no call is made under any. A stranger's connection has a timer, which ends with it. A
 // shaped connection has four goroutines, which end with it.
 package wire

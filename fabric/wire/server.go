@@ -84,6 +84,7 @@ type known struct {
 	secret  [32]byte // hash
 	session Session
 	puts    chan struct{} // one per Put under way
+	out     *turnstile
 }
 
 // NewServer makes a server that starts nothing. tlsConfig is identity.ServerTLS's, with clients
@@ -175,6 +176,7 @@ type caller struct {
 	key     sessionKey
 	session Session
 	puts    chan struct{} // of known
+	out     *turnstile    // of known
 }
 
 type callerKey struct{}
@@ -204,7 +206,7 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 		if err != nil {
 			return nil, err
 		}
-		c.key, c.session, c.puts = k.key, k.session, k.puts
+		c.key, c.session, c.puts, c.out = k.key, k.session, k.puts, k.out
 	}
 	return context.WithValue(ctx, callerKey{}, c), nil
 }
@@ -254,7 +256,7 @@ func (s *Server) session(ctx context.Context, p identity.Peer, anew bool) (*know
 		if !anew {
 			return k, nil
 		}
-		want.puts = k.puts
+		want.puts, want.out = k.puts, k.out
 	}
 	if want.session, err = s.deps.Resume(ctx, p, want.ns, t); err != nil {
 		if k != nil {
@@ -268,7 +270,7 @@ func (s *Server) session(ctx context.Context, p identity.Peer, anew bool) (*know
 
 func (s *Server) newKnown(p identity.Peer, ns string, t namespace.Ticket, session Session) *known {
 	return &known{key: sessionKey{t.Session, t.Epoch}, peer: p, ns: ns, secret: sha256.Sum256(t.Secret[:]),
-		session: session, puts: make(chan struct{}, s.cfg.MaxPuts)}
+		session: session, puts: make(chan struct{}, s.cfg.MaxPuts), out: newTurnstile()}
 }
 
 // remember keeps a session at hand; when there are too many another is dropped, which Deps gives
