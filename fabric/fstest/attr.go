@@ -192,6 +192,16 @@ func testXattrs(e *env) {
 	if err != nil || p[0] != '2' {
 		e.Errorf("after a write: %q, %v", p, err)
 	}
+	e.sync(f)
+	_, err = e.as(owner).Xattr(e.ctx, f, "user.empty", nil)
+	e.want("after a sync", err, fabric.OK)
+	h := e.open(f, fabric.OpenWrite)
+	_, _, err = h.WriteAt(e.ctx, []byte("zz"), 0)
+	e.must(err)
+	e.must(e.as(owner).SetXattr(e.ctx, f, "user.late", nil, fabric.XattrCreate))
+	e.sync(f)
+	_, err = e.as(owner).Xattr(e.ctx, f, "user.late", nil)
+	e.want("set before a sync", err, fabric.OK)
 	e.must(e.as(root).SetXattr(e.ctx, e.dir, "user.d", []byte("3"), fabric.XattrAny))
 	e.must(e.as(root).RemoveXattr(e.ctx, e.dir, "user.d"))
 }

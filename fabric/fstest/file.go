@@ -265,6 +265,10 @@ func testPrivileges(e *env) {
 			return err
 		},
 		"truncate": func() error { return e.set(owner, f, fabric.SetAttr{Set: fabric.SetSize, Size: 1}) },
+		"clone": func() error {
+			_, err := e.as(owner).Clone(e.ctx, f, nil)
+			return err
+		},
 	} {
 		e.must(e.set(root, f, fabric.SetAttr{Set: fabric.SetMode, Mode: 0o6755}))
 		e.write(f, 0, "z")
@@ -274,6 +278,20 @@ func testPrivileges(e *env) {
 		e.sync(f)
 		same(e, "after "+what+" and a sync", e.stat(f).Mode, 0o755)
 	}
+}
+
+// testPrivilegesGiven: what is given after a write that takes privileges away stays.
+func testPrivilegesGiven(e *env) {
+	f := e.file(owner, "f", "x")
+	e.must(e.set(owner, f, fabric.SetAttr{Set: fabric.SetMode, Mode: 0o4755}))
+	_, _, err := e.openAs(owner, f, fabric.OpenWrite).WriteAt(e.ctx, []byte("y"), 0)
+	e.must(err)
+	e.must(e.set(owner, f, fabric.SetAttr{Set: fabric.SetMode, Mode: 0o4711}))
+	e.sync(f)
+	same(e, "mode after the sync", e.stat(f).Mode, 0o4711)
+	e.must(e.set(owner, f, fabric.SetAttr{Set: fabric.SetMode | fabric.SetSize, Mode: 0o4700}))
+	e.sync(f)
+	same(e, "mode set with a size", e.stat(f).Mode, 0o4700)
 }
 
 func testClone(e *env) {

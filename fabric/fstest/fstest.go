@@ -87,7 +87,7 @@ var cases = []struct {
 	{"xattrs", testXattrs}, {"xattr errors", testXattrErrors}, {"description", testDescription},
 	{"read and write", testReadWrite}, {"append", testAppend}, {"truncate", testTruncate}, {"holes", testHoles},
 	{"open errors", testOpenErrors}, {"file errors", testFileErrors}, {"open owner", testOpenOwner},
-	{"fixed", testFixed}, {"unlinked", testUnlinked}, {"privileges", testPrivileges},
+	{"fixed", testFixed}, {"unlinked", testUnlinked}, {"privileges", testPrivileges}, {"privileges given", testPrivilegesGiven},
 	{"clone", testClone}, {"clone errors", testCloneErrors}, {"usage", testUsage}, {"changes", testChanges},
 	{"handles", testHandles}, {"observers", testObservers}, {"read-only", testReadOnly}, {"locks", testLocks},
 }

@@ -17,3 +17,12 @@ func world() fstest.World {
 }
 
 func TestFS(t *testing.T) { fstest.Run(t, world()) }
+
+func TestRace(t *testing.T) {
+	fstest.Seeds(t, 4, func(t *testing.T, seed uint64) { fstest.Race(t, world(), seed) })
+}
+
+// The random operations end alike on two of them.
+func TestRandom(t *testing.T) {
+	fstest.Seeds(t, 5, func(t *testing.T, seed uint64) { fstest.Random(t, world(), world(), seed, 400) })
+}

@@ -115,8 +115,12 @@ func (m *machine) publish(o *Publish) (res OpResult) {
 	if o.KillPriv {
 		killPriv(n)
 	}
+	ctime := o.Ctime
+	if n.Iver > o.Base { // the spoke has shown a later one with each change since
+		ctime += fabric.Time(n.Iver - o.Base)
+	}
 	m.touch(n)
-	n.Ctime = max(n.Ctime, o.Ctime)
+	n.Ctime = max(n.Ctime, ctime)
 	m.store(n, o.Content)
 	m.unpin(o.Content.Root)
 	if o.DropW {

@@ -137,7 +137,7 @@ func (s *Spoke) published(f *file, op *namespace.Publish, a fabric.Attr, seq uin
 			newer.Size, newer.Used, newer.Mtime = a.Size, a.Used, a.Mtime
 			a = newer
 		}
-		n.state.Attr, n.state.Content, n.state.Partial = a, op.Content, false
+		n.state.Attr, n.state.Content = a, op.Content // Partial stays: xattrs may have changed meanwhile
 		n.state.Xattrs = withoutDescription(n.state.Xattrs)
 	}
 	// A note for the replay; it may be lost, which costs a look.

@@ -466,6 +466,12 @@ func (s *Spoke) publishClone(ctx context.Context, op *namespace.Clone, v *view) 
 		if v.who.May(&attr, fabric.PermWrite) == 0 && !v.who.Owns(&attr) {
 			return ch, fabric.Denied
 		}
+		if v.kills(&attr) { // before the new content is there to be executed
+			op := &namespace.SetAttr{Ino: op.Dst, Set: fabric.SetAttr{Set: fabric.SetKillPriv}, Who: v.who}
+			if _, err := s.run(ctx, op, v.who.From); err != nil {
+				return ch, err
+			}
+		}
 		if err := s.sync(ctx, op.Dst); err != nil {
 			return ch, err
 		}

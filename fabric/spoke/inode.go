@@ -50,6 +50,10 @@ type listed struct {
 	entry
 }
 
+// alive says whether what is known of an inode may be told. Of one that has no name left, and is not
+// kept here, the hub alone knows whether it is still there.
+func (n *inode) alive() bool { return n.known && (n.state.Nlink > 0 || n.opens > 0 || n.held) }
+
 // get gives the inode's record, made if there is none. mu is held.
 func (s *Spoke) get(ino fabric.Ino) *inode {
 	s.clock++
@@ -153,7 +157,7 @@ func (s *Spoke) stat(ctx context.Context, ino fabric.Ino) (fabric.Attr, error) {
 // before a change of a name in it that is on its way.
 func (s *Spoke) attributes(ctx context.Context, ino fabric.Ino, exact bool) (fabric.Attr, error) {
 	s.mu.Lock()
-	if n := s.inodes[ino]; n != nil && n.known && s.flights.attrs[ino] == 0 && !(exact && s.flights.dirs[ino] > 0) && s.valid(ino, rights.R) {
+	if n := s.inodes[ino]; n != nil && n.alive() && s.flights.attrs[ino] == 0 && !(exact && s.flights.dirs[ino] > 0) && s.valid(ino, rights.R) {
 		s.clock++
 		n.used = s.clock
 		a := s.attrOf(n)
@@ -168,7 +172,7 @@ func (s *Spoke) attributes(ctx context.Context, ino fabric.Ino, exact bool) (fab
 // full gives an inode with all it has: content root or inline bytes, and xattrs.
 func (s *Spoke) full(ctx context.Context, ino fabric.Ino, wait bool) (namespace.Inode, error) {
 	s.mu.Lock()
-	if n := s.inodes[ino]; n != nil && n.known && !n.state.Partial && s.flights.attrs[ino] == 0 && s.valid(ino, rights.R) {
+	if n := s.inodes[ino]; n != nil && n.alive() && !n.state.Partial && s.flights.attrs[ino] == 0 && s.valid(ino, rights.R) {
 		s.clock++
 		n.used = s.clock
 		state := n.state

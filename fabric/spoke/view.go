@@ -177,6 +177,11 @@ func (v *view) SetAttr(ctx context.Context, ino fabric.Ino, set fabric.SetAttr) 
 	if c, ok, err := v.times(ctx, &ch.After, set); ok || err != nil {
 		return c, err
 	}
+	if v.s.overtakes(ino, set.Set) {
+		if err := v.s.sync(ctx, ino); err != nil {
+			return ch, err
+		}
+	}
 	r, err := v.s.run(ctx, &namespace.SetAttr{Ino: ino, Set: set, Who: v.who}, v.who.From)
 	if err != nil {
 		return ch, err
@@ -245,6 +250,21 @@ func (v *view) maySet(a *fabric.Attr, set *fabric.SetAttr) error {
 		return c
 	}
 	return nil
+}
+
+// overtakes says whether a publish that is to come, or is under way, would undo what is set at the
+// hub now: it carries times, and takes privileges away.
+func (s *Spoke) overtakes(ino fabric.Ino, set fabric.SetBits) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.inodes[ino]
+	if n == nil || n.file == nil {
+		return false
+	}
+	n.file.mu.Lock()
+	defer n.file.mu.Unlock()
+	const times = fabric.SetAtime | fabric.SetMtime | fabric.SetAtimeNow | fabric.SetMtimeNow
+	return n.file.dirty && (set&times != 0 || set&fabric.SetMode != 0 && n.file.kill)
 }
 
 // kills says whether a change of content by this caller drops setuid and setgid.
