@@ -34,8 +34,9 @@ test: build ## install what the tests need, run all of them
 race: ## the race detector on everything short
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./fabric/... ./cache/... ./storage/... ./prefetch/... ./protocols/... ./cmd/...
 
-sim: ## seeded simulation; SEED=n replays one seed, SEEDS=n runs that many
+sim: ## seeded simulation and random operations; SEED=n replays one seed, SEEDS=n runs that many
 	SPOKEFS_SEED=$(SEED) SPOKEFS_SEEDS=$(SEEDS) $(GO) test -count=1 -v -run 'TestSim' ./fabric/rights ./fabric/namespace
+	SPOKEFS_SEED=$(SEED) SPOKEFS_SEEDS=$(SEEDS) $(GO) test -count=1 -run 'TestRandom|TestRace' ./fabric/memfs ./fabric/spoke
 
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p 2>/dev/null | grep ^Fuzz); do \
