@@ -249,7 +249,8 @@ func (p *pair) removeOne(who fabric.Cred, got, want fabric.FS) {
 
 func (p *pair) setOne(who fabric.Cred, got, want fabric.FS) {
 	n := p.live()
-	set := fabric.SetAttr{Set: fabric.SetBits(p.rng.IntN(1<<8)) & fabric.SetBits(p.rng.IntN(1<<8)) &^ (fabric.SetUID | fabric.SetGID),
+	some, few := p.rng.IntN(1<<8), p.rng.IntN(1<<8) // both have a bit: one in four
+	set := fabric.SetAttr{Set: fabric.SetBits(some&few) &^ (fabric.SetUID | fabric.SetGID),
 		Mode: uint16(p.rng.IntN(0o10000)) | 0o700, Size: p.size(), Atime: fabric.Time(p.rng.IntN(1 << 19)), Mtime: fabric.Time(p.rng.IntN(1 << 19))}
 	if set.Set&fabric.SetAtime != 0 {
 		set.Set &^= fabric.SetAtimeNow
