@@ -1,10 +1,14 @@
-// Package disk is the only door to local files: caches, journals, Raft logs and state reach the
-// machine's file system through a [Dir], and nothing else does. OS is the real one.
+// Package disk is the only door to local files: caches, journals, Raft logs, state and the folder that
+// may be a hub's bucket reach the machine's file system through a [Dir], and nothing else does. [OS] is
+// the real one. [Mem] is one in memory whose power can be cut, and [Faulty] fails as planned: they are
+// for tests.
 //
 // # Durability
 //
-// Bytes written are durable after File.Sync, names after Dir.Sync of the directory they are in.
-// A failed Sync is final: the file's earlier bytes may be gone, and the caller must stop (A28).
+// Bytes written are durable after File.Sync, names after Dir.Sync of the directory they are in; a
+// directory is as durable as the one it is in once Dir.Dir has made it. What is not synced may be there
+// after a power loss or not, each piece for itself. A failed Sync is final: the file's earlier bytes
+// may be gone, and the caller must stop (A28).
 package disk
 
 import (
@@ -61,6 +65,9 @@ type Dir interface {
 	Open(name string, m Mode) (File, error)
 	// Rename replaces atomically; durable after Sync.
 	Rename(old, name string) error
+	// Link gives a file a second name in the directory; ErrExist if the name is taken. Durable after
+	// Sync.
+	Link(old, name string) error
 	Remove(name string) error
 	// RemoveAll removes a subdirectory with all it holds; a missing one is success.
 	RemoveAll(name string) error
@@ -69,7 +76,7 @@ type Dir interface {
 	Stat(name string) (Info, error)
 	// Sync makes the names of this directory durable.
 	Sync() error
-	// Dir opens a subdirectory, made (mode 0700) if it is not there.
+	// Dir opens a subdirectory, made (mode 0700) if it is not there; its name is durable then.
 	Dir(name string) (Dir, error)
 	// Lock holds name for this process until closed; ErrLocked if another has it.
 	Lock(name string) (io.Closer, error)

@@ -1,38 +1,34 @@
-package disk
+package disk_test
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/spokefs/spokefs/storage/disk"
+	"github.com/spokefs/spokefs/storage/storagetest"
 )
 
-func open(t *testing.T) (Dir, string) {
+func TestDir(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) disk.Dir{
+		"OS":     func(t *testing.T) disk.Dir { d, _ := open(t); return d },
+		"Mem":    func(*testing.T) disk.Dir { return disk.NewMem() },
+		"Faulty": func(*testing.T) disk.Dir { return disk.Faulty(disk.NewMem(), new(disk.Full).Plan) },
+	} {
+		t.Run(name, func(t *testing.T) { storagetest.Dir(t, open) })
+	}
+}
+
+func open(t *testing.T) (disk.Dir, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a", "b")
-	d, err := OS(path)
+	d, err := disk.OS(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d, path
-}
-
-func TestNamesArePlain(t *testing.T) {
-	d, _ := open(t)
-	for _, name := range []string{"", ".", "..", "a/b", "/", "a\x00b"} {
-		if _, err := d.Open(name, Create); !errors.Is(err, ErrName) {
-			t.Errorf("open %q: %v", name, err)
-		}
-		if _, err := d.Dir(name); !errors.Is(err, ErrName) {
-			t.Errorf("dir %q: %v", name, err)
-		}
-		if err := d.RemoveAll(name); !errors.Is(err, ErrName) {
-			t.Errorf("remove all %q: %v", name, err)
-		}
-	}
 }
 
 // What is not a regular file is refused, and nothing behind it is touched (D52).
@@ -52,7 +48,7 @@ func TestOpenTakesRegularFilesOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"link", "fifo", "dir"} {
-		for _, m := range []Mode{ReadOnly, ReadWrite, Create} {
+		for _, m := range []disk.Mode{disk.ReadOnly, disk.ReadWrite, disk.Create} {
 			if f, err := d.Open(name, m); err == nil {
 				f.Close()
 				t.Errorf("%s opened with mode %d", name, m)
@@ -62,47 +58,4 @@ func TestOpenTakesRegularFilesOnly(t *testing.T) {
 	if p, _ := os.ReadFile(outside); string(p) != "keep" {
 		t.Errorf("the file behind the link is %q", p)
 	}
-}
-
-func TestModes(t *testing.T) {
-	d, _ := open(t)
-	for _, m := range []Mode{ReadOnly, ReadWrite} {
-		if _, err := d.Open("x", m); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("mode %d of a missing file: %v", m, err)
-		}
-	}
-	f, err := d.Open("x", CreateNew)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := d.Open("x", CreateNew); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("made twice: %v", err)
-	}
-	if _, err := f.WriteAt([]byte("abc"), 2); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(f.Sync(), d.Sync(), d.Rename("x", "y")); err != nil {
-		t.Fatal(err)
-	}
-	list, err := d.List()
-	if err != nil || len(list) != 1 || list[0] != (Info{Name: "y", Size: 5, Plain: true}) {
-		t.Fatalf("list is %+v, %v", list, err)
-	}
-}
-
-func TestOneProcessHoldsALock(t *testing.T) {
-	d, _ := open(t)
-	l, err := d.Lock("lock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Lock("lock"); !errors.Is(err, ErrLocked) {
-		t.Fatalf("locked twice: %v", err)
-	}
-	l.Close()
-	if l, err = d.Lock("lock"); err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
 }

@@ -17,16 +17,35 @@ import (
 type osDir struct{ path string }
 
 // OS opens a directory of the machine's file system, made (mode 0700) with its parents if it is
-// not there.
+// not there; the names made are durable.
 func OS(path string) (Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, err
+	if err := makeAll(path); err != nil {
+		return nil, told(err)
 	}
 	return osDir{path}, nil
+}
+
+// makeAll makes a directory and its parents, durably.
+func makeAll(path string) error {
+	st, err := os.Stat(path)
+	if err == nil && !st.IsDir() {
+		return &fs.PathError{Op: "mkdir", Path: path, Err: unix.ENOTDIR}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(path)
+	if err := makeAll(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return osDir{parent}.Sync()
 }
 
 // checkName refuses what is not a plain name.
@@ -87,6 +106,19 @@ func (d osDir) Rename(old, name string) error {
 		return err
 	}
 	return told(os.Rename(from, to))
+}
+
+// Link implements Dir.
+func (d osDir) Link(old, name string) error {
+	from, err := d.at(old)
+	if err != nil {
+		return err
+	}
+	to, err := d.at(name)
+	if err != nil {
+		return err
+	}
+	return told(os.Link(from, to))
 }
 
 // Remove implements Dir.
@@ -159,8 +191,14 @@ func (d osDir) Dir(name string) (Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := os.Mkdir(path, 0o700); {
+	case errors.Is(err, fs.ErrExist):
+	case err != nil:
 		return nil, told(err)
+	default:
+		if err := d.Sync(); err != nil {
+			return nil, err
+		}
 	}
 	st, err := os.Lstat(path)
 	if err != nil {
@@ -216,8 +254,8 @@ func (f osFile) WriteAt(p []byte, off int64) (int, error) {
 	return n, told(err)
 }
 
-// Sync implements File.
-func (f osFile) Sync() error { return unix.Fdatasync(int(f.File.Fd())) }
+// Sync implements File. A disk that gives room only when it writes says here that there is none.
+func (f osFile) Sync() error { return told(unix.Fdatasync(int(f.File.Fd()))) }
 
 // Truncate implements File.
 func (f osFile) Truncate(size int64) error { return told(f.File.Truncate(size)) }
