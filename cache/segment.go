@@ -14,7 +14,7 @@ import (
 
 // Form of a record: see docs/formats/cache.md.
 const (
-	recordMagic   = 0x53504b43 // "SPKC"
+	recordMagic   = 0x53504b43 // "CKPS" on disk
 	recordVersion = 2
 	recordFixed   = 4 + 1 + 1 + 2 + storage.RefLen + 4
 	// blockSize is what one checksum covers: the least that a read costs. Reads do not fall on the ends
